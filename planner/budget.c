@@ -5,7 +5,7 @@
 
 static double machines(const struct cluster *c, double ranks) { return ceil(ranks / (double)c->level[0].ranks); }
 
-/* Without a save that takes time nothing bounds how often to save, and nothing is lost. */
+/* If a save takes no time, saves can be arbitrarily frequent, so a failure costs only its restart. */
 static void fail_sometimes(struct budget *b, const struct budget_of *of) {
     bool saves = isfinite(b->mtbf_s) && of->stall_s > 0;
     b->young_s = saves ? failure_interval_young(of->stall_s, b->mtbf_s) : NAN;

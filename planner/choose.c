@@ -15,7 +15,7 @@ struct choosing {
     const struct cluster *cluster;
 };
 
-/* false: it cannot be. each: every stage for itself. Else, where it does not fit, only its bytes are known. */
+/* *can_be false: refused. each: price each stage by itself. Without it a layout too large gets only its bytes. */
 static enum status price_layout(const struct choosing *c, const struct layout *l, bool each, struct found *out,
                                 bool *can_be) {
     struct plan p;
@@ -60,10 +60,10 @@ static void write_split(struct layout *l, const int64_t *layers_of, int n) {
     size_t used = 0;
     for (int i = 0; i < n && used < sizeof l->split; i++)
         used += (size_t)snprintf(l->split + used, sizeof l->split - used, "%s%" PRId64, i ? "," : "", layers_of[i]);
-    if (used >= sizeof l->split) l->split[0] = 0;                    /* too many stages to be worth telling apart */
+    if (used >= sizeof l->split) l->split[0] = 0;                    /* too many stages for the text */
 }
 
-/* What a layer takes on a stage: one is moved there from another stage. */
+/* The price of a layer on a stage, found by moving one there from another stage. */
 struct a_layer { double s; int64_t bytes; };
 static enum status move_a_layer(const struct choosing *c, const struct found *even, int64_t *layers_of, int n,
                                 struct found *t, struct a_layer *out) {
@@ -83,7 +83,7 @@ static enum status move_a_layer(const struct choosing *c, const struct found *ev
     return OK;
 }
 
-/* Split, and where a stage is too full then, give it fewer layers and split again. */
+/* Split. If a stage is then too full, give it fewer layers and split again. */
 static enum status split_until_it_fits(const struct choosing *c, const struct found *even, const struct a_layer *layer,
                                        const double *fixed_s, int64_t *most, int64_t *layers_of, int n,
                                        struct found *t) {
@@ -91,7 +91,7 @@ static enum status split_until_it_fits(const struct choosing *c, const struct fo
     int64_t room = c->cluster->memory_bytes - c->cluster->reserve_bytes;
     for (bool can_be = true;;) {
         enum status status = split_layers(n, c->asked->layers, layer->s, fixed_s, most, layers_of);
-        if (status == E_CONFIG) status_clear();                      /* memory does not hold this number */
+        if (status == E_CONFIG) status_clear();                      /* memory cannot hold the layers */
         t->price.fits = false;
         if (status != OK) return status == E_CONFIG ? OK : status;
         write_split(&l, layers_of, n);
@@ -174,7 +174,7 @@ static void write_chosen(struct automatic is, const struct layout *l, char *text
     if (!text[0]) snprintf(text, size, "no recomputation, even stages");
 }
 
-/* Refuse what is wrong with the plan itself. */
+/* Return the error of the plan itself, if it has one. */
 static enum status refuse_plan(const struct recipe *recipe, const struct plan *asked) {
     struct plan p = *asked;
     struct run r = {0};
@@ -192,7 +192,7 @@ static enum status choose(const struct recipe *r, const struct cluster *c, struc
     int64_t ranks = given.dp * given.choice[DECIDE_TP] * given.choice[DECIDE_PP] * given.choice[DECIDE_CP];
     TRY(search_layouts(r, p, fixed, c, ranks, true, s));
     struct found *best = s->n_best ? &s->best[0] : &s->smallest;
-    if (!best->layout.dp) {                                          /* none can be: say why of the plan itself */
+    if (!best->layout.dp) {                                          /* all are refused: report the plan's error */
         TRY(refuse_plan(r, p));
         return FAIL(E_CONFIG, "no micro-batch and no recomputation makes this plan one that can run; give micro-batch "
                               "and recompute to see why");

@@ -91,7 +91,7 @@ static int winner(const struct explaining *e, int what, int k) {
     return best;
 }
 
-/* Between 1 and that factor, where does the other one overtake the first? By halving, on a scale of logarithms. */
+/* Find where, between 1 and `factor`, layout `other` overtakes the first: by halving, on a logarithmic scale. */
 static enum status overtakes(const struct explaining *e, enum assumption what, int other, double factor, double *out) {
     double near = 1, far = factor;
     for (int round = 0; round < 7; round++) {
@@ -107,7 +107,7 @@ static enum status overtakes(const struct explaining *e, enum assumption what, i
     return OK;
 }
 
-/* The nearest factor with another winner, in either direction. */
+/* The nearest factor at which another layout wins, in either direction. */
 static enum status tip(const struct explaining *e, enum assumption what, struct tipping *out) {
     static const int BY_DISTANCE[N_FACTORS] = {1, 2, 0, 3};
     for (int i = 0; i < N_FACTORS && out->beyond == 0; i++) {
@@ -116,12 +116,12 @@ static enum status tip(const struct explaining *e, enum assumption what, struct 
         if (other == 0) continue;
         TRY(overtakes(e, what, other, FACTORS[k], &factor));
         out->beyond = out->now * factor, out->other = e->kept[other]->layout;
-        if (what == ASSUME_PRODUCTS && out->beyond > 1) out->beyond = 0;   /* nothing is better than the peak */
+        if (what == ASSUME_PRODUCTS && out->beyond > 1) out->beyond = 0;   /* no product exceeds the peak */
     }
     return OK;
 }
 
-/* The fastest of the layouts that need less. */
+/* The fastest layout that needs less memory than the winner. */
 static void tip_reserve(const struct explaining *e, struct tipping *out) {
     int other = -1;
     for (int i = 1; i < e->n; i++) {

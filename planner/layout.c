@@ -94,7 +94,7 @@ struct layout layout_of_plan(const struct plan *p) {
     c[DECIDE_CP] = at_least_1(p->mesh.cp), c[DECIDE_EP] = at_least_1(p->mesh.ep);
     c[DECIDE_MICRO] = at_least_1(p->micro_batch), c[DECIDE_SCHEDULE] = schedule_in(p);
     c[DECIDE_CHUNKS] = plan_number(p, "chunks"), c[DECIDE_ZERO] = plan_number(p, "zero");
-    c[DECIDE_RECOMPUTE] = plan_number(p, "recompute");               /* its first three kinds are ours */
+    c[DECIDE_RECOMPUTE] = plan_number(p, "recompute");               /* its first kinds equal KEEP_ALL to KEEP_NONE */
     return l;
 }
 

@@ -1,24 +1,24 @@
-/* A layout: a choice in each decision that a plan leaves open, and the plan that it makes.
+/* A layout: one choice for each decision that a plan leaves open.
  *
  * The planner depends on names of techniques' options, and on no technique. */
 #pragma once
 
 #include "lib/run/run.h"
 
-/* Outermost loop of a search first. dp follows: all ranks that are left. */
+/* In the order of a search's loops, outermost first. dp takes all remaining ranks. */
 enum decision {
     DECIDE_TP, DECIDE_PP, DECIDE_CP, DECIDE_EP, DECIDE_MICRO, DECIDE_SCHEDULE, DECIDE_CHUNKS, DECIDE_ZERO,
     DECIDE_RECOMPUTE, N_DECISIONS,
-    DECIDE_SP = N_DECISIONS              /* not a loop: on where tp is */
+    DECIDE_SP = N_DECISIONS              /* not a loop: sp is on if tp > 1 */
 };
-/* A set of them, a bit each. */
+/* Sets of decisions have a bit for each. */
 enum { ALL_DECISIONS = (1 << (N_DECISIONS + 1)) - 1 };
 
-/* Choices of two of them are numbers of these; the others are numbers of ranks, of sequences, ... */
+/* Choices of schedule and recompute are numbers of these; other choices count ranks, sequences, chunks, ... */
 enum { ORDER_PLAIN, ORDER_ZB_H1, ORDER_ZB_V, N_SEARCHED_ORDERS };   /* plain: 1f1b, or interleaved */
 enum { KEEP_ALL, KEEP_DEAR, KEEP_NONE, KEEP_SOME };    /* recompute none, selective, full; block:N, least N that fits */
 
-/** "tp": as its option is called. */
+/** The name of the decision's option: "tp". */
 const char *decision_name(enum decision);
 /** "4", or "selective". Static storage. */
 const char *choice_text(enum decision, int64_t choice);
@@ -31,7 +31,7 @@ const char *layout_text(const struct layout *, char *text, size_t size);
 /** "--dp 16 --tp 4 --sp on --pp 16 ...": its options; choices of 0 that mean "off" are left out. */
 const char *layout_options(const struct layout *, char *text, size_t size);
 
-/** The layout of a plan, as it was asked for and not settled: its dp only where it is given. */
+/** The layout of an unsettled plan; a size that the plan leaves out is 1. */
 struct layout layout_of_plan(const struct plan *);
 /** Set a layout's choices in the plan, except decisions with a bit in `fixed`. Not settled. */
 void layout_apply(const struct layout *, unsigned fixed, struct plan *);
@@ -40,8 +40,8 @@ void layout_apply(const struct layout *, unsigned fixed, struct plan *);
 bool layout_offloads(const struct plan *);
 bool layout_parks(const struct plan *);
 
-/** Settle the plan, with every technique's check. false: it is refused (no message is left). */
+/** Settle the plan and run every technique's check. false: refused; the error is cleared. */
 bool layout_is_legal(const struct recipe *, struct plan *);
-/** The asked plan with a layout, settled. false: it is refused. */
+/** Apply a layout to the asked plan and settle it. false: refused. */
 bool layout_settle(const struct recipe *, const struct layout *, unsigned fixed, const struct plan *asked,
                    struct plan *out);

@@ -33,8 +33,8 @@ static bool alike(const struct run *a, const struct run *b) {
            a->memory.bytes[TIER_DEVICE][ROLE_PARAM] == b->memory.bytes[TIER_DEVICE][ROLE_PARAM];
 }
 
-/* Where two stages are alike, so are all between, which need no more memory than these: a model's layers are the same,
- * and a remainder of them is on neighbors. uneven: nothing is known of them. */
+/* If two stages are alike, all stages between them are, too, and need no more memory: layers are equal, and the stages
+ * with one more layer are neighbors. uneven: stages may differ, so each is compiled. */
 static enum status compile_between(const struct recipe *recipe, const struct plan *plan, bool uneven, struct stages *s,
                                    int first, int last) {
     int middle = (first + last) / 2;
@@ -64,8 +64,8 @@ static int threads_of(const struct plan *p, const struct cluster *c) {
     return (int)max64(1, min64(given, c->cores));
 }
 
-/* A rank of several threads computes and moves as many times as much in a second. Where ranks outnumber cores,
- * a rank that waits for an operation leaves its core, and gets it back later, with cold caches. */
+/* A rank of n threads computes and moves n times as much in a second. If ranks outnumber cores, a rank that waits for
+ * an operation leaves its core, and returns later with cold caches. */
 static struct cluster rank_of(const struct cluster *core, const struct plan *p) {
     struct cluster c = *core;
     int threads = threads_of(p, core);
@@ -112,7 +112,7 @@ static int layers_of(const struct program *p) {
 
 static void judge_memory(const struct stages *s, const struct cluster *c, struct price *out) {
     for (int i = 0; i < s->n; i++) {
-        if (!s->at[i].like) continue;                                /* one that is too full was enough */
+        if (!s->at[i].like) continue;                                /* not compiled: another stage is too full */
         const struct run *r = &s->at[i].like->run;
         int64_t total = bytes_of(r), host = 0;
         for (int role = 0; role < N_ROLES; role++) host += role == ROLE_SAVE ? 0 : r->memory.bytes[TIER_HOST][role];
@@ -276,7 +276,7 @@ enum status price_time_line(const struct recipe *recipe, const struct plan *plan
                               : FAIL(E_MEMORY, "no memory to price %d stages", s.n);
     if (status == OK) status = price_stages(plan, c, &s);
     if (status == OK) status = run_schedules(&s, 1, &out->timeline);
-    out->schedules = stem.schedules, stem.schedules = table_new(s.n, sizeof *stem.schedules);   /* they are ours now */
+    out->schedules = stem.schedules, stem.schedules = table_new(s.n, sizeof *stem.schedules);   /* out owns them */
     stages_fini(&s);
     run_stem_fini(&stem);
     return status;

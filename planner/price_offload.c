@@ -1,12 +1,12 @@
 /* The bytes that offload moves in a step, on a GPU (lib/run/optim_offload.c, zero/zero.c). On a CPU the host's memory
  * is the device's, and nothing moves.
  *
- *   link   a rank's own gradients down and own weights up; where no master copy is kept, the weights down first. Sums
- *          of gradients that live in host memory (stages 2 and 3) come down in each microbatch instead, and weights
- *          that do (offload=params) go up each time that a block's are gathered
+ *   link   a rank's own gradients go down and its own weights up; without a master copy, the weights go down
+ *          first. Sums of gradients in host memory (stages 2 and 3) go down in each microbatch instead. Weights in host
+ *          memory (offload=params) go up each time that their block is gathered
  *   host   the host's reads and writes in the update; and, for gradients in host memory, in the norm and in each sum
  *
- * Nothing hides either: the copies are queued between the rows, and the host waits for the gradients. Source: Ren et
+ * Nothing hides these times: copies are queued between the rows, and the host waits for the gradients. Source: Ren et
  * al. 2021, "ZeRO-Offload", section 4. */
 #include "planner/price_stage.h"
 

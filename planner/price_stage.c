@@ -45,7 +45,7 @@ static struct row_price price_row(const struct cluster *c, const struct program 
     return out;
 }
 
-/* The rows one after another; what an asynchronous row has started is there at `ready` of its wait. */
+/* Price the rows in order. The exchange of an asynchronous row is complete at `ready`; its wait row waits for it. */
 static enum status price_tape(const struct cluster *c, const struct program *p, const struct tape *t, double *total,
                               double *own, double *phase) {
     struct pending { double ready, exchange; enum price_phase phase; };
@@ -76,8 +76,8 @@ static enum status price_tape(const struct cluster *c, const struct program *p, 
     return OK;
 }
 
-/* What a tape parks or brings back (slot.park): over the host's link, while the tape's rows run; on a CPU, from one
- * place of its memory to another, which is work of its own. Adds to all three. */
+/* Copies of parked activations (slot.park). On a GPU they use the host's link while the tape's rows run. On a CPU they
+ * are copies within its memory, which are work of their own. Adds to *total, *own and phase. */
 static void price_copies(const struct cluster *c, const struct chunk *k, enum tape_kind tape, double *total,
                          double *own, double *phase) {
     double bytes = 0, copies;
@@ -130,8 +130,8 @@ static enum status price_schedule(const struct cluster *c, struct stage *g) {
     return OK;
 }
 
-/* The optimizer reads and writes a weight and its states, and reads the gradient, which the norm has read before; where
- * a copy in full precision is kept, the model's own weight is written, too. */
+/* The norm reads the gradient. The optimizer reads it again, and reads and writes the weight and its states. With a
+ * master copy it also writes the model's rounded weight. */
 static double update_bytes(const struct optimizer *o, const struct param *w) {
     double state = (double)dtype_size(w->state_dtype), gradient = (double)dtype_size(w->grad_type.dtype);
     double rounded = w->master ? (double)dtype_size(w->type.dtype) : 0;

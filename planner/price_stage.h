@@ -4,27 +4,27 @@
 
 #include "planner/price.h"
 
-/* Compiled, and its seconds; or like another, but for its schedule. own: without exchanges. */
+/* A stage is compiled and priced, or equals another one in all but its schedule. own: seconds without exchanges. */
 struct chunk_price { double tape[N_TAPES], own[N_TAPES], phase[N_TAPES][N_PRICE_PHASES]; };
 struct stage {
-    const struct stage *like;             /* that one; itself, if it is compiled */
+    const struct stage *like;             /* the stage that it equals; itself if it is compiled */
     struct run run;
     struct chunk_price *chunk;
     double send_s, cold_s;                /* a message to a neighbor; and the slowdown of the rows after it */
     double busy_s, forward_s, own_s, phase_s[N_PRICE_PHASES];
-    double window_s, first_s;             /* one microbatch's backward, all chunks; its forward */
+    double window_s, first_s;             /* one microbatch through all chunks: backward; forward */
     double end_s[N_PRICE_PHASES];         /* outside the schedule */
 };
 
-/** All seconds of a stage that is compiled, on a cluster of such ranks. @errors E_MEMORY  @collective{none} */
+/** Price a compiled stage. `rank`: a cluster with the numbers of one rank. @errors E_MEMORY  @collective{none} */
 enum status price_stage(const struct cluster *rank, struct stage *);
-/** Bytes of a step between the rank and its host, and of the host's memory, for what is offloaded; update_bytes: part
- *  of the latter, which the device would have moved otherwise (price_update_bytes). @collective{none} */
+/** Bytes that offload moves in a step: over the link between rank and host, and in the host's memory. update_bytes: the
+ *  part of host_bytes that the device moves without offload (price_update_bytes). @collective{none} */
 struct price_offload { double link_bytes, host_bytes, update_bytes; };
 struct price_offload price_offload(const struct run *);
 
-/** Seconds a step of every row of a compiled run, added up by step of the program and kind; what a row exchanges is
- *  in it, unless the row does not wait. @param row_s (n_steps, ROW_WAIT) added to  @collective{none} */
+/** Seconds per step of every row of a compiled run, added up by step of the program and kind. A row's exchange counts,
+ *  unless the row is asynchronous.  @param row_s (n_steps, ROW_WAIT) added to  @collective{none} */
 void price_each_row(const struct cluster *rank, const struct run *, double (*row_s)[ROW_WAIT]);
 
 /** Seconds after its schedule: the sum of end_s.  @collective{none} */

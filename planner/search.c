@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* ---- the search ---- */
-/* One layer: seconds and activations of a microbatch, and states on a rank that shards none; by what they depend on. */
+/* A layer's seconds and activations per microbatch, and its unsharded states. layer_class: what they depend on. */
 struct layer { double seconds, bytes[N_ROLES]; };
 struct layer_class { int64_t tp, cp, ep, micro, recompute; struct layer layer; };
 
@@ -19,18 +19,18 @@ struct searching {
     unsigned fixed;
     int64_t ranks;
     bool prune;
-    struct layout given;                 /* of what is fixed */
+    struct layout given;                 /* the choices of fixed decisions */
     struct search *out;
     struct layer_class *classes;
     int n_classes;
-    struct run_stem stem;                /* layouts that follow each other differ in what comes after it */
+    struct run_stem stem;                /* what a layout shares with the layout before it */
     search_told *told;                   /* NULL: no listener */
     void *told_self;
 };
 
-/* `layers` layers on one stage, one microbatch; micro-batch, schedule, chunks and zero are not as given. Weights and
- * states that may be offloaded take no bytes, nor do activations that may be parked; no code costs any time. NAN: they
- * cannot be. */
+/* Price `layers` layers on one stage for one microbatch of size k->micro, without the plan's schedule, chunks and zero.
+ * Weights and states that may be offloaded count no bytes, nor do activations that may be parked; weight codecs count
+ * no time. NAN: refused. */
 static struct layer price_layers(const struct searching *s, const struct layer_class *k, int layers) {
     struct plan p = *s->asked;
     struct price *price = malloc(sizeof *price);
@@ -40,7 +40,7 @@ static struct layer price_layers(const struct searching *s, const struct layer_c
                        .dp = dp};
     layout_apply(&l, s->fixed & (1 << DECIDE_SP | 1 << DECIDE_RECOMPUTE), &p);
     p.layers = layers, p.global_batch = dp * k->micro;
-    bool offloads = layout_offloads(&p);                  /* which without zero cannot be */
+    bool offloads = layout_offloads(&p);                  /* offload is refused without zero */
     bool parks = layout_parks(&p);
     plan_set_word(&p, "offload", "none", 0);
     plan_set_word(&p, "weight-codec", "none", 0);
@@ -57,7 +57,7 @@ static struct layer price_layers(const struct searching *s, const struct layer_c
     return out;
 }
 
-/* What a second layer adds. */
+/* One layer is the difference between two layers and one. */
 static struct layer layer_of(struct searching *s, const int64_t *c) {
     struct layer_class k = {c[DECIDE_TP], c[DECIDE_CP], c[DECIDE_EP], c[DECIDE_MICRO], c[DECIDE_RECOMPUTE], {0, {0}}};
     for (int i = 0; i < s->n_classes; i++) {
@@ -74,7 +74,7 @@ static struct layer layer_of(struct searching *s, const int64_t *c) {
     return k.layer;
 }
 
-/* ---- what is kept ---- */
+/* ---- the kept layouts ---- */
 static bool better(const struct found *a, const struct found *b) {
     return a->price.fits != b->price.fits ? a->price.fits
            : a->price.fits                ? a->price.step_s < b->price.step_s
@@ -116,19 +116,19 @@ static void keep(struct search *out, const struct found *f) {
 }
 
 /* ---- one layout ---- */
-/* The fullest stage has the layers of a stage, rounded up, and as many microbatches of the first are alive as there are
- * stages. */
+/* The fullest stage has layers / pp layers, rounded up. The first stage keeps the activations of up to pp microbatches
+ * at once. */
 static int64_t layers_of_stage(const struct plan *p) { return ceil_div(p->layers, p->mesh.pp); }
 
-/* At least: the microbatches one after another; and where stages are equal, and all of backward is in the way of the
- * next stage, the pipeline's filling and draining. */
+/* A lower bound: the microbatches one after another. If stages are equal, and each backward delays the next stage's,
+ * the pipeline's fill and drain add to it. */
 static double least_seconds(struct searching *s, const struct layout *l, const struct plan *p) {
     bool fills = p->layers % p->mesh.pp == 0 && l->choice[DECIDE_SCHEDULE] == ORDER_PLAIN;
     double fill = fills ? (double)(p->mesh.pp - 1) / (double)l->choice[DECIDE_CHUNKS] : 0;
     return ((double)p->n_microbatches + fill) * (double)layers_of_stage(p) * layer_of(s, l->choice).seconds;
 }
 
-/* At least: the states of the layers alone, and their activations; without embedding, head and scratch. */
+/* A lower bound: states and activations of the layers, without embedding, head and scratch. */
 static double least_bytes(struct searching *s, const struct layout *l, const struct plan *p) {
     struct layer x = layer_of(s, l->choice);
     double share = (double)p->mesh.dp * (double)(p->mesh.cp ? p->mesh.cp : 1);
@@ -139,14 +139,14 @@ static double least_bytes(struct searching *s, const struct layout *l, const str
                                          x.bytes[ROLE_OPTIM] / (zero >= 1 ? share : 1) + alive * x.bytes[ROLE_ACT]);
 }
 
-/* For every choice of the layout, is another layout kept? */
+/* Does every choice of the layout have a kept layout? */
 static bool is_seen(const struct searching *s, const struct layout *l) {
     for (enum decision d = 0; d < N_DECISIONS; d++)
         if (!family_of(s->out, d, l->choice[d])) return false;
     return true;
 }
 
-/* No better than what is kept of each of its choices, and of all: nothing that is printed would change. */
+/* Slower than every kept layout of its choices, and than all of the best: it would change nothing that is printed. */
 static bool is_beaten(const struct searching *s, const struct layout *l, double seconds) {
     if (s->out->n_best < MAX_BEST || !(seconds > s->out->best[MAX_BEST - 1].price.step_s)) return false;
     for (enum decision d = 0; d < N_DECISIONS; d++) {
@@ -163,7 +163,7 @@ static bool is_too_slow(struct searching *s, const struct layout *l, const struc
 static bool is_too_large(struct searching *s, const struct layout *l, const struct plan *p) {
     double room = (double)(s->cluster->memory_bytes - s->cluster->reserve_bytes), bytes;
     if (!is_seen(s, l)) return false;
-    bytes = least_bytes(s, l, p);                                    /* while nothing fits, the smallest counts */
+    bytes = least_bytes(s, l, p);                                    /* while nothing fits, compare with the smallest */
     return bytes > room && (s->out->n_best > 0 || bytes >= (double)s->out->smallest.price.total_bytes);
 }
 
@@ -204,7 +204,7 @@ static enum status try_layout(struct searching *s, const struct layout *l) {
 /* ---- choices ---- */
 static bool divides(int64_t d, int64_t n) { return d > 0 && n % d == 0; }
 
-/* The nearest to what tends to be good: a good layout that is seen early cuts the rest. */
+/* Sort by distance from a value that is usually good: a good layout found early prunes more. */
 static double distance(int64_t x, int64_t good) { return fabs(log2((double)x / (double)good)); }
 static void put_good_ones_first(int64_t *x, int n, int64_t good) {
     for (int i = 1; i < n; i++)
@@ -214,7 +214,7 @@ static void put_good_ones_first(int64_t *x, int n, int64_t good) {
         }
 }
 
-/* The choices of a decision, when those before it are made; n_out. */
+/* The choices of a decision, given those of the decisions before it. @return their number */
 static int choices_of(const struct searching *s, enum decision d, const struct layout *l, int64_t *out) {
     const struct plan *p = s->asked;
     const int64_t *c = l->choice;
@@ -262,7 +262,7 @@ static enum status decide(struct searching *s, enum decision d, struct layout *l
     return OK;
 }
 
-/* Phases of what is kept, and all bytes of what does not fit. */
+/* Price a kept layout again: with all its phases, or all its bytes if it does not fit. */
 static enum status complete_one(struct searching *s, struct found *f) {
     struct plan p;
     if (!f->layout.dp || !layout_settle(s->recipe, &f->layout, s->fixed, s->asked, &p)) return OK;

@@ -3,13 +3,13 @@
  * A layout is a choice in each *decision*. All combinations are tried, and each ends in one of these:
  *
  *   refused   by plan_settle or a technique's check
- *   too large the states and activations of its layers alone are beyond the cluster's memory
- *   bound     its microbatches through the layers of a stage, with fill and drain and nothing else, already take more
- *             than 1.25 times the best step so far
+ *   too large the states and activations of its layers alone exceed the cluster's memory
+ *   bound     a lower bound of its step is more than 1.25 times the best step so far: its microbatches through the
+ *             layers of a stage, with fill and drain
  *   priced    (price.h); it may not fit
  *
- * A layout is only bound after each of its choices was seen in a priced layout. For each choice the best layout is
- * kept, a *family* of the table: compared with the optimum it shows the cost of the choice, and the phase. */
+ * A layout is bound only if each of its choices occurs in a layout priced before. For each choice the best layout is
+ * kept, a *family*: compared with the optimum it shows what the choice costs, and in which phase. */
 #pragma once
 
 #include "planner/layout.h"
@@ -18,7 +18,7 @@
 struct found { struct layout layout; struct price price; };
 
 enum { MAX_BEST = 16, MAX_CHOICES = 64 };
-struct family { enum decision decision; int64_t choice; bool fits; struct found best; };   /* no fit: few bytes */
+struct family { enum decision decision; int64_t choice; bool fits; struct found best; };   /* none fits: least bytes */
 struct search {
     int n_best, n_families;
     struct found best[MAX_BEST];                     /* shortest step first */
@@ -33,9 +33,9 @@ struct search {
  *  @errors those of price_plan that do not depend on the layout; E_MEMORY  @collective{none} */
 enum status search_layouts(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *,
                            int64_t ranks, bool prune, struct search *out);
-/** The same, and calls `told`(self, it) for each priced layout, in the order of the search. For one that fits, the step
- *  is set, but not the times of the bubble and of pp's messages; for one that does not, a lower bound of its bytes.
- *  The result does not depend on `told`. @errors as above  @collective{none} */
+/** As search_layouts, and calls `told`(self, found) for each priced layout, in the order of the search. If it fits, its
+ *  step is set, but not its bubble and pp phases; if it does not fit, its bytes are a lower bound. The result does not
+ *  depend on `told`. @errors as search_layouts  @collective{none} */
 typedef void search_told(void *self, const struct found *);
 enum status search_layouts_telling(const struct recipe *, const struct plan *asked, unsigned fixed,
                                    const struct cluster *, int64_t ranks, bool prune, search_told *told, void *self,

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* A bound is the time of a stage with a number of layers, so that compared times are computed once and in one way. */
+/* Bounds are values of seconds(), too, so comparing them with a stage's time needs no tolerance. */
 struct stages { int n; double layer_s; const double *fixed_s; const int64_t *most; };
 
 static double seconds(const struct stages *s, int stage, int64_t layers) {
@@ -63,7 +63,7 @@ enum status split_layers(int n, int64_t layers, double layer_s, const double *fi
                     "%d stages cannot hold layers=%" PRId64 "; use more stages, more memory, zero or recompute", n,
                     layers);
     for (int i = n - 1; i >= 0; i--) {
-        layers_of[i] = min64(room(&s, i, bound), layers - i);         /* one is left for each stage before */
+        layers_of[i] = min64(room(&s, i, bound), layers - i);         /* leaves one for each stage before */
         layers -= layers_of[i];
     }
     return OK;

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Published step times against ours. ANCHORS=FILE writes every row. */
+ * Predicted step times against published ones. ANCHORS=FILE appends every row to FILE. */
 #include "driver/recipe.h"
 #include "lib/base/sort.h"
 #include "lib/cost/wire_time.h"
@@ -17,7 +17,7 @@
 
 struct printed { char name[16]; double cell[12]; };
 
-/* Lines of a table without its comment and heading; a cell that is a word is its row's name. */
+/* Read a table's rows, without its comment and heading. A cell that is a word is the row's name. */
 static int read_table(const char *file, struct printed *rows, int most) {
     char path[128], line[512];
     int n = 0;
@@ -47,7 +47,7 @@ static struct plan gpt(double layers, double hidden, double heads, int64_t seq, 
     snprintf(p.model, sizeof p.model, "anchor");
     p.layers = (int64_t)layers, p.hidden = (int64_t)hidden, p.heads = (int64_t)heads, p.seq = seq, p.vocab = vocab;
     p.precision = PRECISION_BF16, model_options(&p)->dropout = 0.1;
-    p.device = p.hidden / p.heads > 128 ? PLAN_DEVICE_CPU : PLAN_DEVICE_CUDA;   /* what our kernels can */
+    p.device = p.hidden / p.heads > 128 ? PLAN_DEVICE_CPU : PLAN_DEVICE_CUDA;   /* the kernels' limit */
     return p;
 }
 
@@ -69,15 +69,15 @@ static double seconds_of(struct plan p, int64_t micro, int64_t batch, int tp, in
     return price->step_s;
 }
 
-/* What Megatron does otherwise. Its full recomputation runs all of a layer again, ours what backward reads;
- * Megatron-Core hides tp's exchanges inside a node behind products, half of them at most. */
+/* The step as Megatron runs it. Its full recomputation repeats whole layers, Trivium's only what backward reads.
+ * Megatron-Core hides tp's exchanges inside a node, behind at most half of the products. */
 static double as_megatron(const struct price *p, bool full, double tp_overlap) {
     double again = full ? p->forward_s - p->phase_s[PRICE_REPLAY] : 0;
     return p->step_s + again - fmin(tp_overlap * p->phase_s[PRICE_TP], 0.5 * p->phase_s[PRICE_PRODUCTS]);
 }
 
-/* Its distributed optimizer gathers weights in buckets, behind the next step's first forward; ours param by param, at
- * the end of a step. m: microbatches. */
+/* Megatron's distributed optimizer gathers weights in buckets behind the next step's first forward. Trivium gathers
+ * param by param at the end of a step. m: microbatches. */
 static double gather_in_buckets(const struct price *p, const struct cluster *c, int dp, int tp, double m) {
     double gather = wire_seconds(c, COMM_ALL_GATHER, (double)p->bytes[ROLE_PARAM], dp, tp, 1);
     double forward = p->forward_s / m;
@@ -85,7 +85,7 @@ static double gather_in_buckets(const struct price *p, const struct cluster *c, 
            p->phase_s[PRICE_GATHER];
 }
 
-/* Seconds of a step: ours, theirs, and what the model's arithmetic would take at the peak. full: all is replayed. */
+/* Seconds of a step: predicted, published, and of the model's arithmetic at the peak. full: full recomputation. */
 struct anchor { double ours, theirs, ideal; bool full; };
 struct anchors { int n; struct anchor at[32]; };
 static void compare(struct anchors *e, const char *table, const char *name, double ours, double theirs, bool full,
@@ -101,7 +101,7 @@ static void compare(struct anchors *e, const char *table, const char *name, doub
     fclose(f);
 }
 
-/* sc21's rows, then two of each of korthikanti's (full; sp and selective), then mcore's. */
+/* sc21's rows, then two for each row of korthikanti (full; sp and selective), then mcore's. */
 static struct anchors rows_of_all_tables(void) {
     struct printed rows[16];
     struct cluster a100, h100;
@@ -157,7 +157,7 @@ static struct anchors rows_of_all_tables(void) {
     return e;
 }
 
-/* Each within 14.0%, half of them within 3.3%: what README and planner/README.md say. */
+/* All errors are within 14.0%, half of them within 3.3%, as README and planner/README.md say. */
 TEST(test_published_step_times) {
     struct anchors rows = rows_of_all_tables();
     double errors[27];
@@ -169,14 +169,14 @@ TEST(test_published_step_times) {
 
 /* ---- against one constant ---- */
 /* A model of one constant: step = model flops / (GPUs x peak x u), with u fitted to the same 27 rows (0.41).
- *   rows     rms of log(predicted / published) is 0.162, ours 0.050. With a third more flops for whole recomputation,
- *   0.099: tuned runs lie at 41 to 57% of the peak then, and there is not much left to be wrong about
- *   order    of 245 pairs of rows whose MFU differs by more than a tenth ours has 240 in order; a constant, none
- *   replay   full recomputation takes 1.29 to 1.32 times as long as sp and selective, published for four models; ours
- *            1.35 to 1.40; a constant, 1
- *   limits   without either none of the four is in an A100's memory, and with either all are
- *   bad ones layouts that fit, and that a constant has as equals of the published one, take 2.2 to 4.6 times as long.
- *            This is ours alone: no one has published them */
+ *   rows     its rms of log(predicted / published) is 0.162, the planner's is 0.050. With a third more flops for whole
+ *            recomputation it is 0.099, because tuned runs then lie at 41 to 57% of the peak
+ *   order    the MFU of 245 pairs of rows differs by more than a tenth; the planner orders 240 right, a constant none
+ *   replay   published for four models, full recomputation takes 1.29 to 1.32 times as long as sp and selective; the
+ *            planner predicts 1.35 to 1.40, a constant 1
+ *   limits   without either none of the four fits an A100's memory, and with either all do
+ *   bad ones layouts that fit, and that a constant rates like the published one, take 2.2 to 4.6 times as long by the
+ *            planner. No published step time confirms these */
 static double rms_of_constant(const struct anchors *a, double replay) {
     double u = 0, sum = 0;
     for (int pass = 0; pass < 2; pass++)

@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu
- * Budgets that others have published, and that whatever is made worse costs more. */
+ * Budgets equal published ones, and every worse input costs more. */
 #include "tests/test.h"
 
 #include "planner/budget.h"

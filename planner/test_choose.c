@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu
- * What auto chooses, against all other choices. */
+ * The choice of auto is the best of all choices. */
 #include "driver/recipe.h"
 #include "planner/choose.h"
 #include "pp/pp.h"
@@ -29,7 +29,7 @@ static struct cluster gpus(void) {
     return c;
 }
 
-/* NAN: it cannot be, or is too large. */
+/* Seconds of a step. NAN: refused or too large. */
 static double step_of(struct plan p, const struct cluster *c) {
     static struct price x;
     if (!layout_is_legal(&train_recipe, &p)) return NAN;
@@ -61,7 +61,7 @@ static void refuses(struct plan *p, const struct cluster *c) {
                  "memory-limit");
 }
 
-/* The slowest stage decides where microbatches are many; with few the sum counts as well, so a per mille is left. */
+/* With many microbatches the slowest stage decides. With few the sum counts, too, so 0.1% more is allowed. */
 TEST(test_split_is_the_best_of_all_splits) {
     struct cluster c = gpus();
     struct plan p = piped(), even = piped();
@@ -73,7 +73,7 @@ TEST(test_split_is_the_best_of_all_splits) {
     assert_true(found < 0.95 * step_of(even, &c));
 }
 
-/* Where the first stage is too full for its share, it gets less: the best of the splits that fit. */
+/* If the first stage is too full for its share, it gets less: auto finds the best of the splits that fit. */
 TEST(test_split_heeds_memory) {
     struct cluster c = gpus();
     struct plan p = piped(), even = piped();
@@ -108,7 +108,7 @@ static double best_of_all(struct plan p, bool micro, const struct cluster *c) {
     return best;
 }
 
-/* From room for all to room for nothing: what is kept is the best of what fits. */
+/* With memory from enough for all to enough for nothing, auto chooses the best layout that fits. */
 static void check_memory(bool micro) {
     struct plan small = piped();
     struct cluster c = gpus();

@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu
- * What is tied, and where the answer tips over: the other layout wins beyond the value, and not before. */
+ * Ties, and tipping points: the other layout wins beyond the value, and not before. */
 #include "driver/recipe.h"
 #include "planner/explain.h"
 #include "tests/test.h"
@@ -51,7 +51,7 @@ TEST(test_ties_are_ordered_by_memory) {
     search_fini(&s);
 }
 
-/* Change the value to a little more and a little less than what it takes. */
+/* Price both layouts with *value a little beyond the tipping point, unchanged, and a little before the point. */
 static void check_tipping(const struct plan *p, const struct cluster *c, const struct layout *best, double *value,
                           const struct tipping *t, struct cluster *other) {
     if (t->beyond == 0) return;

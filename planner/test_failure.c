@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu
- * Closed forms of failures and stragglers against their simulation. */
+ * Closed forms of failures and stragglers agree with their simulation. */
 #include "tests/test.h"
 
 #include "lib/base/rng.h"
@@ -9,8 +9,8 @@
 
 static double cost(double t, double d, double m) { return d / t + t / (2 * m); }
 
-/* Young's interval is the one that costs least: more than either neighbor it cannot be, and 60 s with an hour's saves
- * of half a second is known. */
+/* Young's interval costs less than its neighbors. A known value: 60 s, if a save takes 0.5 s and a failure comes once
+ * an hour. */
 TEST(test_young_interval_is_the_cheapest) {
     assert_close(failure_interval_young(0.5, 3600), 60, 1e-12);
     const double d[] = {0.01, 3, 120}, m[] = {600, 86400, 1e6};
@@ -23,7 +23,7 @@ TEST(test_young_interval_is_the_cheapest) {
     assert_true(isnan(failure_interval_young(1, -1)));
 }
 
-/* Daly's is the maximum of his own goodput, to the terms that he keeps; and beyond Young's where saves are long. */
+/* Daly's interval maximizes his goodput, up to the terms that he drops, and beats Young's if saves are long. */
 TEST(test_daly_interval_has_the_best_goodput) {
     const double d[] = {5, 60, 600}, m[] = {11124, 3600, 3600};
     for (int i = 0; i < 3; i++) {
@@ -34,7 +34,7 @@ TEST(test_daly_interval_has_the_best_goodput) {
     }
     assert_true(failure_goodput(failure_interval_daly(600, 3600), 600, 3600, 0) >
                 failure_goodput(failure_interval_young(600, 3600), 600, 3600, 0));
-    assert_close(failure_interval_daly(8000, 3600), 3600, 1e-12);    /* a save as long as two failures are apart */
+    assert_close(failure_interval_daly(8000, 3600), 3600, 1e-12);    /* the save is longer than two mtbf */
     assert_true(isnan(failure_interval_daly(0, 3600)));
 }
 
@@ -100,7 +100,7 @@ TEST(test_the_slowest_of_n) {
     for (int i = 0; i < 3; i++)
         assert_close(failure_slowest(nodes[i], 0.01, 0, 1), simulated_slowest(nodes[i], 0.01, 0, 1, steps[i]), 1e-3);
     double bound = failure_slowest(2048, 0.01, 5e-4, 1.1), drawn = simulated_slowest(2048, 0.01, 5e-4, 1.1, 250);
-    assert_true(drawn < bound && drawn > bound - 0.03);              /* the slow one need not be late */
+    assert_true(drawn < bound && drawn > bound - 0.03);              /* the slow machine need not be late */
     assert_close(failure_slowest(128, 0, 1, 1.5), 1.5, 1e-12);       /* all are slow */
 }
 

@@ -47,8 +47,8 @@ TEST(test_one_rank) {
     assert_true(twice > 1.9 * x.step_s && twice < 2 * x.step_s);
 }
 
-/* 1F1B: m max S + (sum S - max S), where wires take no time and backward is a multiple of forward. The head, which is
- * not, makes the last stage the longest. */
+/* 1F1B of m microbatches, S seconds on a stage: m max S + (sum S - max S), if wires take no time and backward is a
+ * multiple of forward. The head's is not, and makes the last stage the longest. */
 TEST(test_1f1b_is_about_its_closed_form) {
     struct cluster c = gpus();
     struct price x = price_of(plan_of(1, 1, 4), &c);
@@ -58,7 +58,7 @@ TEST(test_1f1b_is_about_its_closed_form) {
     assert_close(x.stage[x.busiest].s + x.phase_s[PRICE_BUBBLE], m * most + (sum - most), 0.01 * m * most);
 }
 
-/* Laws: more of anything never makes a step longer, and makes some shorter. */
+/* A better cluster never makes a step longer, and makes the steps of some layouts shorter. */
 static void check_law(void (*improve)(struct cluster *), const char *name) {
     struct cluster c = gpus(), better = gpus();
     struct plan p;
@@ -89,7 +89,7 @@ TEST(test_laws) {
     check_law(twice_the_host_s_speed, "twice the host's speed");
 }
 
-/* Wires of no length leave what is computed, the bubble and the update. */
+/* Infinitely fast wires leave only rows, the bubble and the update. */
 TEST(test_infinite_wires) {
     struct cluster c = gpus();
     struct plan p;
@@ -117,11 +117,11 @@ TEST(test_sums_over_replicas_lie_where_replicas_do) {
         sums += c.call_s + (double)e->count * 2 / c.level[1].bytes_per_s + 2 * c.level[1].alpha_s;
     }
     assert_true(sums > 0);
-    assert_close(x.phase_s[PRICE_DP], sums, 1e-9 * sums);            /* of two: 2 (n-1)/n = 1 */
+    assert_close(x.phase_s[PRICE_DP], sums, 1e-9 * sums);            /* two replicas: 2 (n-1)/n = 1 */
     run_destroy(&r);
 }
 
-/* What replicas send in one step of H is a part 1/H of its time in the mean step. */
+/* Replicas that exchange once in H steps add 1/H of that exchange's time to the mean step. */
 static double end_of(int64_t local_steps, const struct cluster *c) {
     struct plan p = plan_of(4, 2, 1);
     p.device = PLAN_DEVICE_CPU, p.steps = 100;
@@ -146,12 +146,12 @@ TEST(test_what_hides_is_slower) {
     assert_close(price_of(plan_of(16, 1, 1), &c).phase_s[PRICE_DP], 0.25 * all, 1e-9 * all);
 }
 
-/* Zero 1 gathers during the forward of one microbatch, however many there are: the rest is not hidden. */
+/* ZeRO-1 gathers behind the forward of one microbatch, whatever their number: the rest is not hidden. */
 TEST(test_one_forward_hides_what_zero_1_gathers) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
     plan_set_number(&p, "zero", 1);
-    p.micro_batch = 1;                                               /* of 4 */
+    p.micro_batch = 1;                                               /* one of 4 microbatches */
     struct price none = price_of(p, &c);
     c.overlap_part = 1;
     for (int l = 0; l < c.n_levels; l++) c.level[l].bytes_per_s /= 64, c.level[l].alpha_s *= 64;
@@ -162,8 +162,8 @@ TEST(test_one_forward_hides_what_zero_1_gathers) {
     assert_close(slow.phase_s[PRICE_GATHER], gathers - none.forward_s / 4, 1e-9 * gathers);
 }
 
-/* Zero 1: each of 16 replicas updates a sixteenth. Zero 3 gathers twice a microbatch what zero 1 gathers once a step,
- * but for the block at the turn; the tied embedding, at both ends, more often. */
+/* ZeRO-1: each of 16 replicas updates a sixteenth. ZeRO-3 gathers in each microbatch twice what ZeRO-1 gathers once per
+ * step; it gathers the last block only once, and the tied embedding more often. */
 TEST(test_what_zero_shards) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
@@ -179,8 +179,8 @@ TEST(test_what_zero_shards) {
     if (ratio < 6 || ratio > 8.5) fail_msg("zero 3 gathers %g times as much", ratio);
 }
 
-/* Each gradient, in bf16, is read and written into a bucket; a sixteenth comes back, is read with what it is added to,
- * and written. */
+/* Packing reads each bf16 gradient and writes it into a bucket. A sixteenth comes back; adding it reads two numbers and
+ * writes one. */
 TEST(test_packing_is_work_in_memory) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
@@ -190,8 +190,8 @@ TEST(test_packing_is_work_in_memory) {
     assert_close(price_of(p, &c).phase_s[PRICE_MEMORY] - whole_s, packing_s, 0.01 * packing_s);
 }
 
-/* int8 for bf16: 1 + 1/64 bytes of 2. Each gather reads a shard and writes its code, copies 17 codes in all, reads 16
- * and writes 16 shards: 17/16 of the weights (2 + 3 (1 + 1/64)). */
+/* int8 codes take 1 + 1/64 bytes per weight, bf16 takes 2. Each gather reads a shard and writes its code, copies 17
+ * codes in all, reads 16 codes and writes 16 shards: 17/16 of the weights times 2 + 3 (1 + 1/64) bytes. */
 TEST(test_codes_of_weights_are_less_wire_and_more_work) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);

@@ -38,7 +38,7 @@ static inline double sum_of(const struct price *p) {
     return sum;
 }
 
-/* Layouts of every kind, one after another; false: there are no more. */
+/* Set *p to layout i of a list that has every kind of layout; false: the list has no layout i. */
 static inline bool layout(int i, struct plan *p) {
     static const struct layout { int dp, tp, pp, cp, ep, schedule, chunks, zero, recompute, sp, offload; } LAYOUTS[] = {
         {.dp = 1}, {.dp = 16, .zero = 1}, {.dp = 8, .zero = 3}, {.tp = 8, .sp = 1, .recompute = RECOMPUTE_SELECTIVE},

@@ -11,8 +11,8 @@ static struct plan on_cores(int dp, int tp, int pp, int threads) {
     return p;
 }
 
-/* All ranks' work, dealt out: half as many cores take twice as long, no rank waits for a stage, and phases are shares
- * of all. */
+/* Cores share the work of all ranks: half as many cores take twice as long, there is no bubble, and phases are parts of
+ * all ranks' work. */
 TEST(test_cores_are_shared) {
     struct cluster two, one;
     assert_ok(cluster_read("cpu-2core", &two));
@@ -30,7 +30,7 @@ TEST(test_cores_are_shared) {
     }
 }
 
-/* Exchanges are work that nothing hides: the step is that and the rows. */
+/* Nothing hides exchanges: the step is the exchanges and the rows. */
 TEST(test_cores_copy_what_is_exchanged) {
     struct cluster c;
     assert_ok(cluster_read("cpu-2core", &c));
@@ -38,15 +38,15 @@ TEST(test_cores_copy_what_is_exchanged) {
     c.level[0].bytes_per_s /= 2, c.level[0].alpha_s *= 2;
     struct price y = price_of(on_cores(8, 1, 1, 1), &c);
     assert_close(y.step_s - y.work_s / 2, 2 * (x.step_s - x.work_s / 2), 1e-9 * x.step_s);
-    c.switch_s = 1e-3;                                               /* sums at the end wait for each other */
+    c.switch_s = 1e-3;                                               /* exchanges at the step's end add no switch */
     assert_close(price_of(on_cores(8, 1, 1, 1), &c).step_s, y.step_s, 0);
     c.switch_s = 0;
     struct price z = price_of(on_cores(1, 8, 1, 1), &c);
-    c.cold_s = 1e-3;                                                 /* tp: in rows, four a layer and microbatch */
+    c.cold_s = 1e-3;                                                 /* tp: 4 exchanges per layer and microbatch */
     assert_true(price_of(on_cores(1, 8, 1, 1), &c).work_s > z.work_s + 8 * 4 * 16 * 32 * 0.99e-3);
     c.cold_s = 0, c.switch_s = 1e-3;
     assert_true(price_of(on_cores(1, 8, 1, 1), &c).step_s > z.step_s + 8 * 4 * 16 * 32 * 0.99e-3 / 2);
-    double fits = price_of(on_cores(2, 1, 1, 1), &c).step_s;         /* a core each: none is handed over */
+    double fits = price_of(on_cores(2, 1, 1, 1), &c).step_s;         /* a core per rank: no switches */
     c.switch_s = 0;
     assert_close(price_of(on_cores(2, 1, 1, 1), &c).step_s, fits, 0);
 }
@@ -63,17 +63,17 @@ TEST(test_both_ends_copy_a_message) {
     assert_close(x.phase_s[PRICE_PP], 4 * m * send_s, 1e-9 * x.step_s);
     c.switch_s = 1e-3;                                               /* two ranks, one core */
     assert_close(price_of(p, &c).phase_s[PRICE_PP], 4 * m * (send_s + 1e-3), 1e-9 * x.step_s);
-    c.switch_s = 0, c.cold_s = 1e-3;                                 /* which is work */
+    c.switch_s = 0, c.cold_s = 1e-3;                                 /* slower rows are work */
     struct price y = price_of(p, &c);
     assert_close(y.phase_s[PRICE_PP], 4 * m * (send_s + 1e-3), 1e-9 * x.step_s);
     assert_true(y.work_s - x.work_s > 4 * m * 0.99e-3 && y.step_s - x.step_s > y.work_s - x.work_s - 1e-9);
     c.cores = 2;
-    double own = price_of(p, &c).work_s;                             /* a core each */
+    double own = price_of(p, &c).work_s;                             /* a core per rank */
     c.cold_s = 0;
     assert_close(price_of(p, &c).work_s, own, 0);
 }
 
-/* An encoder-decoder, whose second stage waits for both. */
+/* The second stage of an encoder-decoder waits for both streams. */
 TEST(test_two_streams_are_one_message) {
     struct cluster c;
     assert_ok(cluster_read("cpu-2core", &c));
@@ -88,7 +88,7 @@ TEST(test_two_streams_are_one_message) {
     assert_close(x.phase_s[PRICE_PP], 4 * m * send_s, 1e-9 * x.step_s);
 }
 
-/* One rank of two threads is its own chain; fewer ranks than cores leave cores alone. */
+/* Two threads halve the chain of a single rank. With threads 0 a rank takes all cores that are free. */
 TEST(test_threads_divide_a_chain) {
     struct cluster c;
     assert_ok(cluster_read("cpu-2core", &c));
@@ -98,7 +98,7 @@ TEST(test_threads_divide_a_chain) {
     assert_close(one.work_s, two.work_s, 1e-12);
     assert_close(one.step_s, one.work_s, 1e-12);
     assert_close(one.mfu, two.mfu, 1e-12);
-    assert_close(price_of(on_cores(1, 1, 1, 0), &c).step_s, two.step_s, 0);      /* as many as there are */
+    assert_close(price_of(on_cores(1, 1, 1, 0), &c).step_s, two.step_s, 0);      /* one per core */
 }
 
 TESTS(unit_test(test_cores_are_shared), unit_test(test_cores_copy_what_is_exchanged),

@@ -5,8 +5,7 @@
 #include "park/park.h"
 #include "planner/test_price.h"
 
-/* Copies that nothing hides take what the link takes, there and back; behind rows that are as long they take
- * nothing. */
+/* Copies that nothing hides take the link's time, there and back. Copies behind rows that are as long take no time. */
 TEST(test_parking_is_copies_beside_the_rows) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
@@ -28,7 +27,7 @@ TEST(test_parking_is_copies_beside_the_rows) {
 }
 
 /* For each own element a gradient comes down and a weight goes up, in bf16; the host reads and writes weight and
- * moments in fp32, reads the gradient and writes the weight in bf16, and the device does none of it. */
+ * moments in fp32, reads the gradient and writes the weight in bf16. The device does none of this. */
 TEST(test_offload_is_copies_and_an_update_elsewhere) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
@@ -48,19 +47,19 @@ TEST(test_offload_is_copies_and_an_update_elsewhere) {
     assert_close((double)moved.host_bytes - window, 12 * n, 0.01 * 12 * n);
 }
 
-/* Sums of gradients come down in each of four microbatches, where the host adds them, and takes their norm. */
+/* In each of four microbatches the sums of gradients go down to the host, which adds them up and takes their norm. */
 TEST(test_sums_of_gradients_come_down_as_they_are_made) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
-    p.micro_batch = 1, model_options(&p)->tie = 0;                   /* each gradient is made in one place */
+    p.micro_batch = 1, model_options(&p)->tie = 0;                   /* untied: each gradient has one source */
     plan_set_number(&p, "zero", 2), zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
     double n = (double)gpt_n_params(&p) / 16, seconds = price_of(p, &c).phase_s[PRICE_OFFLOAD];
     double host_s = n * (28 + 2 + 4 * 3 * 2) / c.host_memory_bytes_per_s, link_s = n * (2 + 4 * 2) / c.host_bytes_per_s;
     assert_close(seconds, host_s + link_s, 0.001 * (host_s + link_s));
 }
 
-/* A shard of weights that lives in host memory goes up before each gather, twice a microbatch but for the block at the
- * turn, and not after the update. */
+/* A weight shard in host memory goes up before each gather, but not after the update. ZeRO-3 gathers twice per
+ * microbatch, the last block only once. */
 TEST(test_offloaded_weights_go_up_before_each_gather) {
     struct cluster c = bare();
     struct plan p = plan_of(16, 1, 1);
@@ -73,7 +72,7 @@ TEST(test_offloaded_weights_go_up_before_each_gather) {
     if (times < 6 || times > 8.5) fail_msg("weights go up %g times in a step", times);
 }
 
-/* Where the host's memory is the rank's nothing moves; and no speed of the host is no price. */
+/* On a CPU the host's memory is the rank's own, so nothing moves. Without the host's speeds there is no price. */
 TEST(test_offload_needs_a_host_with_speeds) {
     struct cluster c = gpus(), cpu;
     struct plan p = plan_of(4, 1, 1);

@@ -3,8 +3,8 @@
  * Stages: rows of a profile, stages that are alike, stages from a stem, the time line. */
 #include "planner/test_price.h"
 
-/* What a profile is held against adds up to the stage: all microbatches, replays too. With tp, what is started in one
- * row and waited for in another is in neither. */
+/* The forecast of a profile adds up to the stage, with all microbatches and replays. With tp, asynchronous exchanges
+ * are in no row. */
 TEST(test_rows_of_a_profile_add_up_to_the_stage) {
     struct cluster c = gpus();
     for (int i = 0; i < 4; i++) {
@@ -27,7 +27,7 @@ TEST(test_rows_of_a_profile_add_up_to_the_stage) {
     }
 }
 
-/* Stages between the ends that need not be compiled are priced as if they were. */
+/* Stages that are not compiled, because they are like others, have the price that compiling gives. */
 TEST(test_like_stages_are_like) {
     struct cluster c = gpus();
     struct plan p;
@@ -39,7 +39,7 @@ TEST(test_like_stages_are_like) {
         assert_true(like.total_bytes == each.total_bytes);
     }
     static const int ORDERS[] = {SCHEDULE_1F1B, SCHEDULE_ZB_H1, SCHEDULE_ZB_V};
-    for (int layers = 16; layers <= 32; layers++)                    /* also where the stages have not as many */
+    for (int layers = 16; layers <= 32; layers++)                    /* also if pp does not divide layers */
         for (int k = 0; k < 3; k++) {
             p = plan_of(1, 1, 8);
             p.layers = layers, pp_options(&p)->schedule = ORDERS[k];
@@ -62,7 +62,7 @@ static void same_run(const struct run *a, const struct run *b) {
         for (int t = 0; t < N_TAPES; t++) assert_int_equal(a->chunks[k].tapes[t].n, b->chunks[k].tapes[t].n);
 }
 
-/* A stage that is compiled from what another plan has left is as if it were compiled by itself. */
+/* A stage that shares a stem with another plan equals the stage compiled alone. */
 TEST(test_stages_from_a_stem_are_the_run_s) {
     struct plan p;
     struct run_stem stem = {.n_stages = 0};
@@ -88,7 +88,7 @@ TEST(test_stages_from_a_stem_are_the_run_s) {
     run_stem_fini(&stem);
 }
 
-/* The time line is the step without its end, and its boxes are each stage's own work. */
+/* The time line is the step without its end, and its compute spans are each stage's own work. */
 static void check_time_line(struct plan p, const struct cluster *c) {
     struct price x = price_of(p, c);
     struct price_time_line t;
@@ -112,7 +112,7 @@ TEST(test_time_line_is_the_step_s) {
     struct plan p;
     for (int i = 0; layout(i, &p); i++) check_time_line(p, &c);
     struct price x = price_of(plan_of(1, 1, 4), &c);
-    assert_true(x.stage[3].s > 1.02 * x.stage[1].s);                 /* the head: stages are not alike */
+    assert_true(x.stage[3].s > 1.02 * x.stage[1].s);                 /* the head makes stages differ */
     check_time_line(plan_of(1, 1, 4), &c);
 }
 

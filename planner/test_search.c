@@ -29,7 +29,7 @@ static void search(const struct plan *p, unsigned fixed, const struct cluster *c
     assert_ok(search_layouts(&train_recipe, p, fixed, c, ranks, prune, out));
 }
 
-/* The pruned search finds the best layout with every choice, unless that takes more than 1.25 times the best of all. */
+/* For every choice the pruned search finds the best layout, unless that takes more than 1.25 times the best of all. */
 static void same_families(const struct search *pruned, const struct search *all, int ranks) {
     assert_int_equal(pruned->n_families, all->n_families);
     for (int i = 0; i < all->n_families && all->n_best; i++) {
@@ -77,12 +77,12 @@ TEST(test_pruned_is_unpruned) {
     same_best(&p, 0, &nothing, 4);
     p = small();
     p.hidden = 1024, p.seq = 128, p.vocab = 1024, p.global_batch = 16;
-    zero_options(&p)->offload = OFFLOAD_OPTIMIZER;                   /* of two ranks each has 0.6 GiB on its host */
+    zero_options(&p)->offload = OFFLOAD_OPTIMIZER;                   /* with two ranks each has 0.6 GiB on its host */
     const struct cluster beside_host = gpus(0.45);
     for (int64_t n = 2; n <= 8; n *= 2) same_best(&p, 0, &beside_host, n);
 }
 
-/* No bound includes how many parked activations are on the device. */
+/* No bound counts parked activations that are still on the device. */
 TEST(test_a_search_finds_what_parking_makes_fit) {
     struct plan p = small();
     p.seq = 4096;
@@ -138,7 +138,7 @@ TEST(test_what_is_fixed_stays) {
     search_fini(&s);
 }
 
-/* More memory never makes the best worse. Where nothing fits, the least that does not is known. */
+/* More memory never makes the best worse. If nothing fits, the smallest layout is kept. */
 TEST(test_memory_is_a_wall) {
     struct plan p = small();
     double before = 1e30;

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
- * Figures that talks on large-model training quote (tests/anchors/seed_figures.csv), each from the formula that gives
- * it, by the functions that the project computes with. Every line of the file has its row here, or the test that holds
- * it. */
+ * Figures that talks on large-model training quote (tests/anchors/seed_figures.csv), computed by the project's own
+ * functions. Every line of the file has a row in rows(), or an entry in HELD with the file that
+ * holds it. */
 #include "driver/recipe.h"
 #include "lib/cost/wire_time.h"
 #include "planner/budget.h"
@@ -20,7 +20,7 @@ static double ring_s(double bytes, double bytes_per_s) {
     const struct cluster c = {.n_levels = 1, .level = {{"net", INT64_MAX, bytes_per_s, 0}}};
     return wire_seconds(&c, COMM_ALL_REDUCE, bytes, 1 << 20, 1, 1);
 }
-/* 10 GB of gradients after 9.33 s of work. */
+/* The part of a step that is work: 9.33 s of work, then 10 GB of gradients. */
 static double scaling(double gbs) { return 9.33 / (9.33 + ring_s(10e9, gbs * 1e9)); }
 /* The work that keeps a wire of 100 Gb/s busy for 0.4 of the time keeps one of 1 Gb/s busy nearly always. */
 static double busy_at_1_gbit(void) {
@@ -67,7 +67,7 @@ static double volume(enum mesh_axis axis) {
     return bytes;
 }
 
-/* 8 tp x 4 pp x 3 dp: how many groups along dp. */
+/* The number of dp groups in a mesh of 8 tp x 4 pp x 3 dp. */
 static double groups_of_dp(void) {
     const struct mesh_sizes sizes = {.tp = 8, .pp = 4, .dp = 3};
     double n = 0;
@@ -79,7 +79,7 @@ static double groups_of_dp(void) {
     return n;
 }
 
-/* T_n / (n T): speed of 8 replicas against 8 times that of one, where the wire takes no time. */
+/* T_n / (n T): the speed of 8 replicas / 8 times that of one, if the wire takes no time. */
 static double scale_factor(void) {
     static struct price x;
     struct cluster c;
@@ -146,13 +146,13 @@ static const struct checked { const char *id; double off, within; } *rows(int *n
     ROW("volumes", log10(volume(AXIS_TP)), 11.5, 0.5);                                    /* hundreds of GB */
     ROW("volumes", log10(volume(AXIS_DP)), 10, 1);                                        /* GB */
     ROW("volumes", log10(volume(AXIS_PP) / 192), 8, 1);                                   /* a message: MB */
-    /* 100 days of 2000 are 30 of 8000: 0.83 of the efficiency */
+    /* 100 days on 2000 GPUs are 30 on 8000 at 0.83 of the efficiency */
     ROW("days_175b", days(1e23, 1e14, 0.4, 2000) / days(1e23, 1e14, 0.4 * 0.8333, 8000), 100. / 30, 0.01);
     *n = k;
     return all;
 }
 
-/* Lines that other tests hold, or that are no figures. */
+/* Lines that other files hold, or that are no figures. */
 static const struct held { const char *id, *by; } HELD[] = {
     {"pipeline_rounds", "pp/test_pp_rows.c"},       {"zero3_traffic", "zero/test_zero_wire.c"},
     {"wasted_time", "launch/test_goodput.c"},       {"resnet_curve", "driver/compare/test_compare_page.c"},

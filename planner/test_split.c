@@ -9,7 +9,7 @@
 
 enum { STAGES = 8, LAYERS = 40 };
 
-/* The least of the largest, by dynamic programming over stages and layers: INFINITY where it cannot be. */
+/* The least time of the slowest stage, by dynamic programming over stages and layers; INFINITY: no split exists. */
 static double least_of_all(int n, int64_t layers, double t, const double *fixed, const int64_t *most) {
     double best[LAYERS + 1], next[LAYERS + 1];
     for (int k = 0; k <= layers; k++) best[k] = k ? INFINITY : 0;

@@ -40,13 +40,13 @@ TEST(test_nine_tenths_of_the_reach_is_the_wall) {
     assert_int_equal(wall_of(&x), WALL_EFFICIENCY);
     x.mfu = 0.9 * x.reach * (1 + 1e-12);
     assert_int_equal(wall_of(&x), WALL_COMPUTE);
-    x.reach = 0.79;                                                  /* as much, with wider products */
+    x.reach = 0.79;                                                  /* wider products would reach more */
     assert_int_equal(wall_of(&x), WALL_EFFICIENCY);
-    x.goodput = 0.5, x.slowest = 2, x.reach = 0.7;                   /* mfu is the step's, without failures */
+    x.goodput = 0.5, x.slowest = 2, x.reach = 0.7;                   /* failures do not change the step's mfu */
     assert_int_equal(wall_of(&x), WALL_COMPUTE);
 }
 
-/* What does not fit meets no other wall, whatever else is known of it. */
+/* A layout that does not fit meets the memory wall, whatever its other numbers are. */
 TEST(test_memory_comes_first) {
     struct wall_of x = computing();
     x.fits = false;
@@ -54,7 +54,7 @@ TEST(test_memory_comes_first) {
     assert_int_equal(wall_of(&(struct wall_of){.fits = false}), WALL_MEMORY);
 }
 
-/* Each loss is the largest where it is largest: 0.2 of the time, and 0.1 of another one. */
+/* Each loss is named if it takes 0.2 of the time and another one takes 0.1. */
 TEST(test_the_largest_loss_is_named) {
     for (int i = 0; i < N_LOSSES; i++) {
         struct wall_of x = computing();

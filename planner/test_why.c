@@ -3,7 +3,7 @@
 #include "planner/why.h"
 #include "tests/test.h"
 
-/* Every phase has a part, and the parts add up to the step. What the phases leave is the bubble's. */
+/* Every phase has a part, and the parts add up to the step. Time outside the phases counts as bubble. */
 TEST(test_parts_add_up_to_the_step) {
     double phase_s[N_PRICE_PHASES], out[N_PARTS], sum = 0;
     for (int i = 0; i < N_PRICE_PHASES; i++) phase_s[i] = 1 << i;
@@ -31,7 +31,7 @@ TEST(test_a_layout_loses_by_its_largest_difference) {
         assert_int_equal(with((enum part)i, 2, PART_PRODUCTS, -1), i ? EXPECTED[i] : WHY_COMPUTE);
         assert_string_not_equal(why_name(EXPECTED[i]), "?");
     }
-    /* bubble and messages are one reason: together they are more than replays */
+    /* bubble and messages are one reason: together they exceed the replays */
     double best[N_PARTS] = {10}, x[N_PARTS] = {10, [PART_REPLAY] = 3, [PART_BUBBLE] = 2, [PART_PP] = 2};
     assert_int_equal(why_of(x, true, best), WHY_PIPELINE);
     assert_int_equal(why_of(x, false, best), WHY_NO_FIT);
@@ -41,7 +41,7 @@ TEST(test_a_layout_is_tied_within_the_models_error) {
     const double best = N_PARTS, error = MODEL_ERROR * best;
     assert_int_equal(with(PART_REPLAY, error * (1 - 1e-9), PART_PP, 0), WHY_TIED);
     assert_int_equal(with(PART_REPLAY, error * (1 + 1e-9), PART_PP, 0), WHY_REPLAY);
-    assert_int_equal(with(PART_REPLAY, 1, PART_PP, -1), WHY_TIED);   /* as long, if spent otherwise */
+    assert_int_equal(with(PART_REPLAY, 1, PART_PP, -1), WHY_TIED);   /* the same time, in other parts */
 }
 
 TESTS(unit_test(test_parts_add_up_to_the_step), unit_test(test_a_layout_loses_by_its_largest_difference),

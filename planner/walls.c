@@ -30,8 +30,8 @@ enum wall wall_of(const struct wall_of *x) {
     return x->mfu > WALL_REACH * x->reach ? WALL_COMPUTE : WALL_EFFICIENCY;
 }
 
-/* The part of the products' time that wide products would save; the part of all time that slow machines and
- * failures take. */
+/* Narrow products lose the time that wide ones would save. Slow machines and failures lose a part of the wall time,
+ * the other losses a part of the step. */
 enum loss wall_loss(const struct wall_of *x, double *part) {
     const double *phase = x->phase_s, products = phase[PRICE_PRODUCTS];
     double narrow = x->reach > 0 ? 1 - wall_reach(x->mfu, x->step_s, products) / x->reach : 0;

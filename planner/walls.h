@@ -1,13 +1,13 @@
 /* Which resource ends scaling: the four walls that a model meets on a number of ranks.
  *
- *   memory          no layout fits, or can be
+ *   memory          no layout fits, or every layout is refused
  *   communication   exchanges (tp, cp, ep, pp, dp, and gathers of sharded weights) take more than a third of the step
- *   compute         mfu is more than 0.9 of what the model's products reach: little is left but the arithmetic
- *   efficiency      none of these: the bubble, products that have become narrow, rows that only move, replays, updates,
- *                   slow machines and failures. The one that takes most is named
+ *   compute         mfu is more than 0.9 of the reach of the model's products: little is left but the arithmetic
+ *   efficiency      none of these: the bubble, narrow products, rows that only move data, replays, updates, slow
+ *                   machines and failures. The largest of these losses is named
  *
- * Products reach a part of the peak: mfu divided by their part of the step. A model's reach is the highest over all
- * numbers of ranks, since products become narrow where ranks are many. */
+ * Products reach a part of the peak: mfu divided by the products' part of the step. A model's reach is the highest over
+ * all numbers of ranks, because products become narrow on many ranks. */
 #pragma once
 
 #include "planner/price.h"
@@ -29,5 +29,5 @@ double wall_reach(double mfu, double step_s, double products_s);
 /** The part of the step that is exchanges. */
 double wall_exchanges(const struct wall_of *);
 enum wall wall_of(const struct wall_of *);
-/** The largest loss of time, apart from wide products, and *part, its share. For a layout that fits. */
+/** The largest loss of time, without wide products, and *part, its share. The layout must fit. */
 enum loss wall_loss(const struct wall_of *, double *part);

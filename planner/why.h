@@ -6,8 +6,8 @@
  *   replicas                    sums over replicas, and gathers of sharded weights
  *   update                      the optimizer, also on the host, and sums over the mesh
  *
- * If the search has priced a layout for its step alone (struct price_wish), bubble and messages are not told apart: the
- * time outside its phases is both, and counts as bubble. */
+ * If a layout is priced for its step only (struct price_wish), the time outside its phases is bubble and messages, and
+ * counts as bubble. */
 #pragma once
 
 #include "planner/price.h"
@@ -25,7 +25,7 @@ enum why { WHY_TIED, WHY_NO_FIT, WHY_COMPUTE, WHY_REPLAY, WHY_LAYERS, WHY_PIPELI
 /** "the pipeline (bubble and messages)" */
 const char *why_name(enum why);
 
-/** The part by which it loses most against the fastest: the largest difference in rows, replays, exchanges in layers,
- *  the pipeline, or the work after it. Tied: within MODEL_ERROR of the fastest (explain.h).
+/** The part in which a layout loses most against the fastest: the largest difference in rows, replays, exchanges in
+ *  layers, the pipeline, or the work after it. Tied: within MODEL_ERROR of the fastest (explain.h).
  *  @param x, best (N_PARTS), s: their parts, which add up to their steps */
 enum why why_of(const double x[N_PARTS], bool fits, const double best[N_PARTS]);

@@ -1,5 +1,5 @@
-/* The page's program: those commands of trivium.c that need no peers, no device and no files, compiled for a browser.
- * The page runs one of them for each thing that it shows, and reads what it prints (page/wasi.js). */
+/* The page's program: the commands of trivium.c that need no peers, no device and no files, compiled for a browser.
+ * For each thing that it shows, the page runs a command and reads its output (page/wasi.js). */
 #include "driver/plan/plan.h"
 #include "driver/show/schedule.h"
 #include "driver/show/show.h"

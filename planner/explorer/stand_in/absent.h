@@ -1,9 +1,9 @@
-/* Included before each source: names that clang or wasi-libc has not. None of it runs in a browser. */
+/* Included before each source: declarations that clang or wasi-libc lacks. The page's commands call none of them. */
 #pragma once
 
-/* gcc's, in packed products (lib/ops/gemm/transpose.h) */
+/* a builtin of gcc, for packed products (lib/ops/gemm/transpose.h) */
 #define __builtin_shuffle(a, b, order) (__builtin_trap(), (void)(b), (void)(order), (a))
-/* plan --run would become another program with it; the page has no such button */
+/* plan --run replaces the process with it; the page does not use --run */
 int execl(const char *path, const char *word, ...);
-/* of folders in which nothing can be opened (lib/base/durable.c); the page has no folders */
+/* for folders (lib/base/durable.c); the page has none */
 int syncfs(int fd);

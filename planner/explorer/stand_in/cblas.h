@@ -1,4 +1,4 @@
-/* What lib/ops/gemm names of OpenBLAS. Products are planned in a browser, not multiplied. */
+/* The names of OpenBLAS that lib/ops/gemm uses. A browser plans products, but computes none. */
 #pragma once
 
 typedef int blasint;

@@ -1,5 +1,5 @@
-/* inih for the page: its ini_parse_stream, for lines that lib/base/option_file.c has trimmed and checked already. As
- * inih, it passes over comments and sections, and stops at nothing. */
+/* inih's ini_parse_stream, for the page. lib/base/option_file.c trims and checks the lines before. Like inih, this
+ * function skips comments and sections, and continues after an error. */
 #include <ini.h>
 
 #include <string.h>

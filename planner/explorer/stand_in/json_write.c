@@ -1,6 +1,6 @@
-/* Jansson for the page: only what writes. Debian has jansson compiled for its own machines alone, and the page's
- * commands read no JSON; so these few functions stand behind the same header, and write the same bytes
- * (json_dumpf with JSON_INDENT). A command's memory ends with the command: nothing is freed. */
+/* The part of jansson that writes, for the page. Debian compiles jansson for its own machines only, and the page's
+ * commands read no JSON. These functions implement the same header and write the same bytes (json_dumpf with
+ * JSON_INDENT). All memory lives until the command ends: nothing is freed. */
 #include <jansson.h>
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct node {
-    json_t base;                   /* the part of it that jansson.h declares */
+    json_t base;                   /* the part that jansson.h declares */
     const char *key;               /* within an object */
     json_int_t integer;
     double real;
@@ -61,7 +61,7 @@ static int append(json_t *list, const char *key, json_t *value) {
 }
 int json_array_append_new(json_t *list, json_t *value) { return append(list, NULL, value); }
 int json_object_set_new(json_t *object, const char *key, json_t *value) { return append(object, key, value); }
-/* The members of the other one go into this one; that one is not used again. */
+/* Move the members of `other` into `object`; the caller must not use `other` again. */
 int json_object_update(json_t *object, json_t *other) {
     if (!object || !other) return -1;
     for (struct node *n = of(other)->first, *next; n; n = next) {

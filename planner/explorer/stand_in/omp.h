@@ -1,4 +1,4 @@
-/* OpenMP of one thread: in a browser kernels do not run, and one thread is what `trivium show` plans for. */
+/* OpenMP with one thread: kernels do not run in a browser, and `trivium show` plans for one thread. */
 #pragma once
 
 static inline int omp_get_max_threads(void) { return 1; }

@@ -1,4 +1,4 @@
-/* lib/base/replace.h for the page: its files are in memory, and those of a command that fails are not shown. */
+/* lib/base/replace.h for the page: files are in memory, and the page shows none of a command that fails. */
 #include "lib/base/replace.h"
 
 FILE *replace_begin(const char *path) { return fopen(path, "w"); }
