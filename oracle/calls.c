@@ -55,7 +55,7 @@ void call_log_fini(struct call_log *l) {
 }
 
 /* ---- reading ---- */
-/* The number of a text: its own, or the next one; -1: no memory. A search through all would take n^2 for n texts. */
+/* Number texts in the order of their first use; -1: no memory. A linear search would take n^2 for n texts. */
 static int number_of(json_t **numbers, const char *text) {
     if (!*numbers) *numbers = json_object();
     const json_t *number = json_object_get(*numbers, text);
@@ -75,7 +75,7 @@ static int find_or_add_group(struct calls *c, const json_t *ranks, const char *l
     return c->n_groups++;
 }
 
-/* "dp (ranks 0, 1)"; false: it is no list of ranks, each once, with this one in it. */
+/* Write "dp (ranks 0, 1)"; false: `ranks` is no list of ranks with `rank` in it. */
 static bool label_of(const json_t *ranks, const char *name, int rank, char *label, size_t bytes) {
     size_t i, n = (size_t)snprintf(label, bytes, "%s (ranks ", name);
     const json_t *x;
@@ -158,7 +158,7 @@ struct list { const struct called *call; int n, rank; };
 static bool same_call(const struct called *x, const struct called *y) {
     bool message = x->peer >= 0 && y->peer >= 0;                     /* one sends, one receives */
     if (!message && strcmp(x->op, y->op)) return false;
-    bool counted = message || strcmp(x->op, "all_to_allv");          /* where each rank has its own */
+    bool counted = message || strcmp(x->op, "all_to_allv");          /* each rank has its own counts */
     return !strcmp(x->dtype, y->dtype) && (!counted || x->count == y->count);
 }
 static const struct called *at(const struct list *l, int i) { return i < l->n ? &l->call[i] : NULL; }
@@ -167,8 +167,8 @@ static bool alike(const struct list *x, int i, const struct list *y, int j) {
     return a && b ? same_call(a, b) : a == b;
 }
 
-/* How x differs from y at i, where it does: two in another order; one that is missing, or too many, after which both go
- * on alike; or else. */
+/* How x differs from y at i: two calls are swapped; a call is missing or too many, after which both go on alike; or the
+ * calls differ. */
 static enum call_fault fault_of(const struct list *x, const struct list *y, int i) {
     if (!at(x, i)) return CALL_MISSING;
     if (!at(y, i)) return CALL_MORE;
@@ -177,14 +177,14 @@ static enum call_fault fault_of(const struct list *x, const struct list *y, int 
     return x->n > y->n && alike(x, i + 1, y, i) ? CALL_MORE : CALL_DIFFERS;
 }
 
-/* How many lists have at place i what list l has. */
+/* The number of lists whose call at place i is like that of list l. */
 static int count_alike(const struct list *list, int n, int i, int l) {
     int same = 0;
     for (int k = 0; k < n; k++) same += alike(&list[l], i, &list[k], i);
     return same;
 }
 
-/* One of those whose call most lists have. */
+/* A list whose call at place i most lists have. */
 static int usual_at(const struct list *list, int n, int i) {
     int usual = 0;
     for (int l = 1; l < n; l++)
@@ -192,7 +192,7 @@ static int usual_at(const struct list *list, int n, int i) {
     return usual;
 }
 
-/* Find the first call in which not all members agree: one that differs, and one of the majority. */
+/* Find the first place at which members disagree: a list that differs, and one of the majority. */
 static void compare_lists(struct calls *c, int group, const struct list *list, int n) {
     int longest = 0;
     for (int l = 0; l < n; l++)
@@ -230,7 +230,7 @@ static void compare_channel(struct calls *c, int first, int end) {
     free(list);
 }
 
-/* Earliest first: calls are numbered by each rank for itself, so this is a guess. */
+/* Earliest first. Each rank numbers its own calls, so the order is a guess. */
 static int by_time(const void *a, const void *b) {
     const struct call_finding *x = a, *y = b;
     const struct called *i = x->call ? x->call : x->others, *j = y->call ? y->call : y->others;

@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 /* ---- writing ---- */
-/* Lines of a step, in memory. Zero at first. */
+/* Lines of a step, in memory. All zero initially. */
 struct call_log { FILE *to; char *text; size_t n; int64_t step, sequence; };
 
 /** @errors E_MEMORY  @collective{none} */
@@ -28,17 +28,17 @@ void call_log_fini(struct call_log *);
 /* ---- reading ---- */
 enum { CALL_TEXT_MAX = 1024, CALL_OP_MAX = 32, CALL_DTYPE_MAX = 16, CALL_GROUP_MAX = 4096, CALL_RANKS_MAX = 65536 };
 
-/* label: "dp (ranks 0, 1)". calls: of all members together, messages too. */
+/* label: "dp (ranks 0, 1)". calls, bytes: sums over all members, with messages. */
 struct call_group { char *label; int *member, n_members; int64_t calls; double bytes; };
-/* channel: calls with one number must be in one order. peer -1: a collective. order: the order of the file. */
+/* Calls of one channel must have the same order on its ranks. peer -1: a collective. order: place in the files. */
 struct called {
     int rank, peer, group, channel, order;
     int64_t step, sequence, count;
     char op[CALL_OP_MAX], dtype[CALL_DTYPE_MAX];
 };
 
-/* In one channel, `rank` and `other` make different calls at the same place. NULL: its list has ended. sure: most
- * members agree with `other`; else either of the two may be wrong. */
+/* `rank` and `other` make different calls at the same place of a channel. call or others NULL: that rank makes no
+ * further call. sure: more members agree with `other`; if false, either of the two may be wrong. */
 enum call_fault { CALL_DIFFERS, CALL_SWAPPED, CALL_MISSING, CALL_MORE };
 struct call_finding {
     enum call_fault fault;
@@ -50,15 +50,15 @@ struct call_finding {
 struct calls {
     struct called *call;
     struct call_group *group;
-    json_t *groups, *channels;           /* the number of each label; of each channel */
-    bool no_memory;                      /* there was none for another entry */
+    json_t *groups, *channels;           /* number of each label; number of each channel */
+    bool no_memory;                      /* an allocation failed */
     bool *read;                          /* [n_ranks] is there a file? */
-    int n_calls, n_groups, n_ranks;          /* ranks 0: no such file */
+    int n_calls, n_groups, n_ranks;          /* n_ranks 0: no file */
     struct call_finding *finding;        /* the first of each channel, the earliest first */
     int n_findings, n_absent;            /* absent: members of groups that have no file; they are not compared */
 };
 
-/** Read a recording's files, if there are any, and compare. The caller closes *out in any case.
+/** Read a recording's files of calls, if any, and compare each group. The caller closes *out in any case.
  *  @errors E_FORMAT: a line that is no call; E_IO, E_MEMORY  @collective{none} */
 enum status calls_check(const char *folder, struct calls *out);
 void calls_close(struct calls *);

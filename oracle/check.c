@@ -42,7 +42,7 @@ static enum status compare_step(struct check *k, int64_t step) {
     return status;
 }
 
-/* The order comes from a file: every entry must name a tensor, and a phase that there is. */
+/* The order comes from a file: every entry must name a tensor, and a known phase. */
 static enum status check_order(const char *folder, const json_t *order) {
     static const char *const PHASES[] = {"forward", "loss", "backward", "norm", "update"};
     json_t *entry;

@@ -1,13 +1,13 @@
 /* Signs that rounding decides.
  *
- * A weight moves by lr u, u = m' / (sqrt(v') + eps), m' and v' the corrected moments. At first u is the sign of the
- * gradient; it stays near 1. If m is off by up to d, the error that rounding explains in the first moment (check.h), u
- * is off by about 2 |u| d / |m|; if d > |m| the sign is open, and u is off by up to 2. So after n steps an element may
- * be off by
+ * AdamW moves a weight by lr u, u = m' / (sqrt(v') + eps), where m' and v' are the corrected moments. In the first step
+ * u is the sign of the gradient; later |u| stays near 1. If m is off by up to d, the error that rounding explains in
+ * the first moment (check.h), u is off by about 2 |u| d / |m|; if d > |m| the sign is open, and u is off by up to 2.
+ * So after n steps an element may be off by
  *
  *   sum over steps of  lr min(2, 2 max(1, |u|) d / |m|)
  *
- * An element whose gradients were all exactly zero (a token that never came) has no open sign. */
+ * An element whose gradients were all exactly zero (a token that never occurs) has no open sign. */
 #include "oracle/check.h"
 
 #include <math.h>

@@ -34,7 +34,7 @@ enum status kept_add_number(struct kept *k, const char *name, int rank, double v
     return OK;
 }
 
-/* Their elements one after the other: the loops of `placed`, the last one fastest. */
+/* Copy the box's elements in published order: nested loops of `placed`, the last innermost. */
 static void copy_elements(const struct placed *p, const void *data, enum dtype dtype, double scale, double *to) {
     int64_t at[MAX_AXES] = {0}, from = p->offset;
     for (int64_t left = box_n(&p->box); left > 0; left--) {
@@ -66,7 +66,7 @@ void kept_fini(struct kept *k) {
     *k = (struct kept){0};
 }
 
-/* ---- putting together ---- */
+/* ---- assembling ---- */
 static int by_name(const void *a, const void *b) {
     const struct kept_piece *x = a, *y = b;
     int order = strcmp(x->name, y->name);
@@ -88,8 +88,8 @@ int kept_find(struct kept *k, const char *name, int *first) {
     return n;
 }
 
-/* An element: the piece of its last summand, plus 1 (0: none); the summand's value; and the number of summands so far.
- * Pieces come summand by summand, so that one that two ranks have is next to itself. */
+/* An element's last summand: its piece plus 1 (0: none) and its value; and the number of summands so far. Pieces are
+ * sorted by part, so a summand that two ranks hold comes twice in a row. */
 struct seen { int piece, n; double value; };
 struct putting { struct whole *w; const struct kept *k; int first, piece; struct seen *seen; double apart, most; };
 
@@ -150,8 +150,8 @@ static enum status put_all(struct putting *p, int n) {
     return OK;
 }
 
-/* A piece says how large its tensor is; memory follows what there is of it. So one file of 64 ranks is still put
- * together, and two elements that say they are of 2^31 are not. */
+/* A piece states how large its tensor is. Memory is limited to 64 times the recorded elements. So one file of 64 ranks
+ * can be assembled, but two elements that claim to be of 2^31 cannot. */
 static enum status check_size(const struct kept *k, int first, int n, const struct whole *w) {
     enum { MOST_TIMES = 64, SMALL = 1 << 20 };
     int64_t given = 0;

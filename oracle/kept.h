@@ -3,11 +3,11 @@
  *   name       a tensor's published name and its kind: transformer.h.0.attn.c_attn.weight.grad (.act, .act_grad, .grad,
  *              .moment1, .moment2, .param); or a number: loss, grad_norm
  *   box        the part of the whole tensor
- *   part       0 of 1: its values. i of n: the i-th of n summands
- *   rank       the rank that has it
+ *   part       0 of 1: the elements' values. i of n: the i-th of n summands of them
+ *   rank       the rank that holds the piece
  *
- * kept_whole puts a tensor together, and compares the ranks: parts are added, each once, and two ranks that have the
- * same elements, or the same part of them, must have the same values. */
+ * kept_whole assembles a tensor and compares the ranks. It adds each part once. Two ranks that hold the same part of
+ * the same elements must hold the same values. */
 #pragma once
 
 #include "oracle/place.h"
@@ -18,34 +18,34 @@ struct kept_piece {
     int rank, part, parts;
     int64_t at;                          /* its first element in `values` */
 };
-/* sorted: pieces of one name lie together, part by part, else in the order in which they came. Zero at first. */
+/* sorted: pieces are in the order of name, part, and arrival. All zero initially. */
 struct kept { struct kept_piece *piece; int n; double *values; int64_t n_values, room; bool sorted; };
 
-/** Room for one more piece, whose values the caller fills in. @return where; NULL: no memory */
+/** Add a piece. @return where the caller writes its values; NULL: no memory */
 double *kept_add(struct kept *, const struct kept_piece *);
-/** A number. @errors E_MEMORY */
+/** Add a number. @errors E_MEMORY */
 enum status kept_add_number(struct kept *, const char *name, int rank, double value);
-/** A placed part of `data`, which holds elements of dtype; values are multiplied by `scale`. @errors E_MEMORY */
+/** Add a placed part of `data`, which holds elements of dtype; values are multiplied by `scale`. @errors E_MEMORY */
 enum status kept_add_placed(struct kept *, const struct placed *, const char *suffix, int rank, const void *data,
                             enum dtype, double scale);
-/** Forget the pieces; memory stays. */
+/** Drop the pieces; memory stays allocated. */
 void kept_clear(struct kept *);
 void kept_fini(struct kept *);
 
-/* A tensor put together. */
+/* An assembled tensor. */
 struct whole {
     const char *name;
-    struct box box;                      /* all of it */
+    struct box box;                      /* the whole tensor's */
     double *x;
-    int64_t n, missing;                  /* elements; those that no rank has, or of which a part is missing */
+    int64_t n, missing;                  /* elements; those without all of their parts */
     /* The largest difference between two ranks, relative to max |x|; 0: none. */
     double apart;
     int rank, other;
 };
-/** Pieces of this name: their number, and the first's index; sorts if need be. */
+/** @return the number of pieces of this name; *first: the first one's index. Sorts the pieces if needed. */
 int kept_find(struct kept *, const char *name, int *first);
-/** Put it together; the caller frees *out (whole_fini) in any case.
- *  @errors E_FORMAT: pieces of different tensors, of a tensor 64 times as large, or parts of different sums; E_MEMORY;
+/** Assemble a tensor. The caller frees *out (whole_fini) in any case.
+ *  @errors E_FORMAT: pieces of different tensors or of different sums, or of a tensor 64 times as large; E_MEMORY;
  *  E_DATA: no piece of that name */
 enum status kept_whole(struct kept *, const char *name, struct whole *out);
 void whole_fini(struct whole *);

@@ -14,15 +14,15 @@ int64_t box_whole_n(const struct box *b) {
 }
 
 /* ---- taking apart ---- */
-/* Local elements [first, first + n) along each axis of what is held. */
+/* Local elements [first, first + n) along each axis of the held shape. */
 struct part { int64_t first[MAX_AXES], n[MAX_AXES]; };
 
 struct placing {
     const struct published *row;
     const struct shape *held;
     int layer;
-    int n_groups, group[THEIR_AXES][MAX_AXES], size[THEIR_AXES];     /* their axes, each of ours by index */
-    bool chooses[MAX_AXES];                                          /* axes of ours that are in none */
+    int n_groups, group[THEIR_AXES][MAX_AXES], size[THEIR_AXES];     /* published axes: indices of our axes */
+    bool chooses[MAX_AXES];                                          /* our axes that are in no published axis */
     place_visit *visit;
     void *self;
 };
@@ -77,8 +77,8 @@ static bool is_whole(const struct placing *p, const struct part *x, int a) {
     return x->n[a] == p->held->axis[a].global;
 }
 
-/* An axis that must be taken one element at a time: it chooses the tensor; or in an axis of theirs, one of ours that
- * comes after it is not whole. -1: none. */
+/* An axis that must be taken one element at a time: it chooses the tensor, or it is followed, in its published axis, by
+ * one that is not whole. -1: none. */
 static int to_split(const struct placing *p, const struct part *x) {
     for (int a = 0; a < p->held->n_axes; a++)
         if (p->chooses[a] && x->n[a] > 1) return a;
@@ -102,7 +102,7 @@ static enum status split(const struct placing *p, const struct part *x) {
     return OK;
 }
 
-/* From axis a on: nothing across a turn, and no padding. */
+/* Cut from axis a on: no part crosses a turn, and none has padding. */
 static enum status cut(const struct placing *p, struct part x, int a) {
     if (a == p->held->n_axes) return split(p, &x);
     const struct axis *axis = &p->held->axis[a];
@@ -118,7 +118,7 @@ static enum status cut(const struct placing *p, struct part x, int a) {
     return x.n[a] > 0 ? cut(p, x, a + 1) : OK;
 }
 
-/* The next part of a run: as many whole rows as there are, of the outermost axis at which one begins. */
+/* The next part of a run: as many whole rows as it has, of the outermost axis at which a row begins. */
 static struct part next_part(const struct shape *s, int64_t at, int64_t left) {
     struct part x;
     int64_t row = shape_n(s), rest = at;

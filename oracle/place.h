@@ -1,13 +1,13 @@
 /* Places of a rank's elements in published tensors, which have other names and shapes (lib/run/published.h).
  *
- * A rank holds a product of ranges, one an axis (tp cuts heads, cp takes two runs of positions, padding reaches beyond
- * the end), and of that a run of elements (ZeRO's shard). Published tensors are divided into boxes: [first, first + n)
- * along each of their axes. So the held elements are taken apart until each part is a box:
+ * A rank holds a range of each axis (tp cuts heads, cp takes two runs of positions, padding reaches beyond the end),
+ * and of the product of these ranges a run of elements (ZeRO's shard). A published tensor is divided into boxes:
+ * [first, first + n) along each of its axes. So the held elements are cut until each part is a box:
  *
- *   a run           at most two boxes an axis: the ends of its rows, and the whole rows between them
- *   two runs        a box each
- *   (3, H, D)       one axis of theirs, 3 x H x D: a range of heads is a range there only within one of the three
- *   (2, J, D, C)    keys, values: a tensor each */
+ *   a run           at most two boxes per axis: the ends of its rows, and the whole rows between them
+ *   two runs        a box for each
+ *   (3, H, D)       one published axis, 3 x H x D: a range of heads is contiguous only within one of the three
+ *   (2, J, D, C)    keys and values are a tensor each */
 #pragma once
 
 #include "lib/device/tensor.h"
@@ -17,12 +17,13 @@
 
 enum { THEIR_AXES = 4 };
 
-/* A box of a tensor of theirs: `n` elements along each axis from `first`, of a whole of `of`. */
+/* A box of a published tensor: along each axis `n` elements from `first`, of a whole of `of`. */
 struct box { int n_axes; int64_t of[THEIR_AXES], first[THEIR_AXES], n[THEIR_AXES]; };
 int64_t box_n(const struct box *);
 int64_t box_whole_n(const struct box *);
 
-/* A box, and its elements' places in the rank's array: loop over the counts, in this order, from `offset`. */
+/* A box, and its elements' places in the rank's array: nested loops over the counts, the last innermost, from
+ * `offset`. */
 struct placed {
     char name[PUBLISHED_NAME_MAX];
     struct box box;

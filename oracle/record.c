@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* ---- what is recorded ---- */
-/* A layer's result: the block's, or the norm before the head. */
+/* Outputs of blocks, and of the norm before the head. */
 static bool is_layers(const struct published *row) {
     return !strncmp(row->ours, "embed.", 6) || !strncmp(row->ours, "head.", 5) || !strcmp(row->ours, "h%d.res2");
 }
@@ -43,7 +43,7 @@ static enum status keep(struct recorder *r, const struct published *row, int lay
     return place_each(row, layer, held, run_first, run_n, keep_box, &k);
 }
 
-/* The batch's axis says how many samples, and the call which. */
+/* Axis B has the number of samples; the call has the number of the first. */
 static enum status keep_slot(struct recorder *r, int slot, const struct tensor *x, const struct call *c,
                              const char *suffix, double scale) {
     const struct published *row = r->of_slot[slot];
@@ -202,7 +202,7 @@ static enum status list_box(void *self, const struct placed *placed) {
     struct ordering *o = self;
     char name[PUBLISHED_NAME_MAX + 16];
     snprintf(name, sizeof name, "%s%s", placed->name, o->suffix);
-    for (size_t i = 0; i < json_array_size(o->list); i++)            /* its other boxes */
+    for (size_t i = 0; i < json_array_size(o->list); i++)            /* another box of a listed tensor */
         if (!strcmp(json_string_value(json_object_get(json_array_get(o->list, i), "name")), name)) return OK;
     json_array_append_new(o->list, json_pack("{s:s,s:s}", "name", name, "phase", o->phase));
     return OK;

@@ -1,14 +1,14 @@
-/* Recording a run: its numbers of a step, under their published names.
+/* Records a run: the tensors and numbers of a step, under their published names.
  *
  *   .act         a module's output              after its forward row, a microbatch at a time
- *   .act_grad    the loss's gradient of it      after its first reader's backward row, which is the last of its
- *   readers'
+ *   .act_grad    the loss's gradient of it      after the backward row of its first reader, which is the last of its
+ *                                               readers' to run
  *   .grad        a weight's gradient            at EVENT_GRAD_NORM: summed over ranks, not yet clipped; own elements
  *   .param .moment1 .moment2                    after the update; own elements
  *   loss, grad_norm, clip_factor, lr            after the step
  *
- * Samples are those of the step's global batch, so microbatches and dp are boxes along the first axis, as tp and cp are
- * along others: nothing here depends on a layout. */
+ * Axis 0 counts the samples of the step's global batch. So microbatches and replicas are boxes along axis 0, as tp and
+ * cp are along others, and a recording does not depend on the layout. */
 #pragma once
 
 #include "lib/run/run.h"
@@ -16,8 +16,8 @@
 #include "oracle/kept.h"
 #include <jansson.h>
 
-/* The recorded part of a step; each includes those before it. LAYERS: outputs of blocks and of the last norm. OPS:
- * outputs of all modules that have a name. */
+/* The recorded part of a step; each depth includes those before it. LAYERS: outputs of blocks and of the last norm.
+ * OPS: outputs of all modules that have a name. */
 enum record_depth { RECORD_SCALARS, RECORD_PARAMS, RECORD_LAYERS, RECORD_OPS };
 #define RECORD_DEPTHS "scalars|params|layers|ops"
 
@@ -29,26 +29,26 @@ struct recorder {
     struct run *run;
     enum record_depth depth;
     struct shaking shaking;
-    struct kept kept;                    /* of the step that runs, or has just ended */
+    struct kept kept;                    /* of the current step, or of the last one */
     struct call_log calls;
     const struct published **of_slot, **of_param;    /* NULL: not recorded */
     int *slot_layer, *param_layer, *first_reader;    /* the step of the program that reads a slot first; -1: none */
     uint64_t n_rows;
 };
 
-/** Record every step of a created run, from the next one on, until recorder_detach, which comes before run_destroy. The
- *  run's rows are those of its plan; fused rows are recorded as if they were separate.
+/** Record every step of a created run, from the next one on, until recorder_detach, which must precede run_destroy. The
+ *  run's rows are those of its plan; fused rows are recorded as separate rows.
  *  @errors E_CONFIG: a device, schedule or model that cannot be recorded; E_MEMORY  @collective{none} */
 enum status recorder_attach(struct recorder *, struct run *, enum record_depth, struct shaking);
-/** Before each step: drop the last step's numbers. */
+/** Call before each step. Drops the last step's numbers. */
 void recorder_begin(struct recorder *);
-/** After each step: its numbers, weights and moments. @errors E_MEMORY, E_INTERNAL  @collective{none} */
+/** Call after each step. Adds its numbers, weights and moments. @errors E_MEMORY, E_INTERNAL  @collective{none} */
 enum status recorder_end(struct recorder *);
 void recorder_detach(struct recorder *);
 
 /** Has each weight of the model a published name?
  *  @errors E_CONFIG: the first that has none; those of the model's build  @collective{none} */
 enum status record_check_names(const struct plan *);
-/** Names of a step's tensors in the order in which a serial run of the plan makes them, as an array of
- *  {"name", "phase"}: new.  @errors those of the model's build  @collective{none} */
+/** *out: a new array of {"name", "phase"}: the tensors of a step, in the order in which a serial run of the plan makes
+ *  them.  @errors those of the model's build  @collective{none} */
 enum status record_order(const struct plan *, enum record_depth, json_t **out);

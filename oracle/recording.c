@@ -84,7 +84,7 @@ static bool read_numbers(const json_t *array, int n, int64_t *out) {
     return true;
 }
 
-/* What the metadata say of entry e; nothing: that it is whole. */
+/* Read the place of entry e from the metadata; without metadata the entry is whole. */
 static enum status read_place(const struct safetensors *f, const char *path, const struct safetensors_entry *e,
                               struct kept_piece *p) {
     const char *text = safetensors_metadata(f, e->name);
@@ -165,7 +165,7 @@ static json_t *numbers_json(const int64_t *x, int n) {
     return out;
 }
 
-/* Text of a piece's place; NULL: it is whole. */
+/* The text of a piece's place; NULL: the piece is whole. */
 static char *place_text(const struct kept_piece *p) {
     if (box_n(&p->box) == box_whole_n(&p->box) && p->parts == 1) return NULL;
     json_t *place = json_object();

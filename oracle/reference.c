@@ -28,7 +28,7 @@ static enum status train(const struct record_request *q, struct run *run, struct
         TRY(run_step(run));
         enum status status = recorder_end(r);
         if (status == OK) status = visit(self, step, r);
-        TRY(fail_agree(group_world(), status));                      /* a full disk is one rank's */
+        TRY(fail_agree(group_world(), status));                      /* a full disk fails only one rank */
     }
     return OK;
 }
@@ -41,7 +41,7 @@ static enum status each_step(const struct record_request *q, const struct plan *
     enum status status = recorder_attach(&r, &run, q->depth, shaking);
     if (status == OK) status = train(q, &run, &r, visit, self);
     recorder_detach(&r);
-    if (status != E_TIMEOUT && status != E_COMM) run_destroy(&run);  /* others may not come */
+    if (status != E_TIMEOUT && status != E_COMM) run_destroy(&run);  /* other ranks may not come */
     return status;
 }
 
@@ -79,7 +79,7 @@ enum status record_run(const struct record_request *q) {
     return fail_agree(group_world(), status);
 }
 
-/* ---- what a reference has besides ---- */
+/* ---- a reference's other files ---- */
 static const struct model_format *hf_format(const struct plan *p) {
     const struct model_format *f = p->arch->formats;
     while (f && f->name && strcmp(f->name, "hf")) f++;
@@ -173,8 +173,8 @@ void scale_path(const char *folder, enum dtype dtype, char out[RECORDING_PATH_MA
     snprintf(out, RECORDING_PATH_MAX, "%s/scale-%s.json", folder, dtype_name(dtype));
 }
 
-/* of_numbers, stored: what a number, and any tensor, is off by at least: it is stored with a rounding. overflow: the
- * step that was skipped, from 1. */
+/* The least scales, because results are stored with a rounding: of_numbers for numbers, stored for tensors. overflow:
+ * the first skipped step, from 1. */
 struct scaling { const struct recording *reference; json_t *steps; double of_numbers, stored; int64_t overflow; };
 
 static enum status widen(const struct scaling *s, json_t *of_step, struct kept *reference, struct kept *run,
@@ -213,8 +213,8 @@ static enum status compare_step(void *self, int64_t step, struct recorder *r) {
     return status;
 }
 
-/* The largest of eight draws says much of a tensor of many elements, and little of one number, which may be near the
- * reference's in all eight by luck: a number's scale is that of the steps before, too. */
+/* The largest of eight draws is reliable for a tensor of many elements. A single number may be near the reference's in
+ * all eight by luck, so its scale is the largest up to its step. */
 static void pool_numbers(const struct scaling *s) {
     static const char *const NUMBER[] = {"loss", "grad_norm", "clip_factor"};
     for (size_t step = 1; step < json_array_size(s->steps); step++)
@@ -226,8 +226,8 @@ static void pool_numbers(const struct scaling *s) {
         }
 }
 
-/* Ours are sums in fp64, whatever the precision; another program may sum as many terms as there are weights in this
- * one. In pairs that loses up to a rounding a level. Source: Higham 2002 (Accuracy and Stability), section 4.2. */
+/* Trivium sums in fp64 in every precision. Another program may sum as many terms as there are weights in its precision;
+ * in pairs that loses up to a rounding per level. Source: Higham 2002 (Accuracy and Stability), section 4.2. */
 static double rounding_of_sums(const struct plan *p, double rounding) {
     return rounding * log2((double)p->arch->n_params(p));
 }

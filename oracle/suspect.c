@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The most particular first. */
+/* Most specific first. */
 static const struct { const char *id; signature *fits; const char *what, *confirm; } SIGNATURES[] = {
     {"unsummed", suspect_unsummed, "parts that were never summed: the all-reduce over these ranks is missing",
      "sum it over the ranks by hand, and compare again"},
@@ -52,7 +52,7 @@ int suspect_all(const struct evidence *e, struct suspicion out[MAX_SUSPECTS]) {
 }
 
 /* ---- of a check ---- */
-/* A weight to start from, out of the reference's model/. Not there: nothing is known. */
+/* Read a starting weight from the reference's model/. If it is not there, e->before stays empty. */
 static void read_start(const struct check *k, struct evidence *e) {
     char path[RECORDING_PATH_MAX];
     struct safetensors *f;
@@ -70,7 +70,7 @@ static void read_start(const struct check *k, struct evidence *e) {
     safetensors_close(&f);
 }
 
-/* The step before; of moments the weight that was there before, for decay. */
+/* Read the tensor a step before; for a moment, the weight a step before, because of weight decay. */
 static void read_before(const struct check *k, struct evidence *e) {
     struct kept before = {0};
     char name[PUBLISHED_NAME_MAX + 16];

@@ -1,30 +1,30 @@
 /* Suspects: likely causes of a wrong tensor, by signatures.
  *
- * A signature is a relation between the wrong and the right tensor that a known kind of mistake leaves behind: exactly
- * half of it, its values a step before, its rows in another order. It is a hint and no proof; so each says what would
- * confirm it. All are exact, within the tensor's rounding error (check.h). */
+ * A signature is a relation between the wrong and the right tensor that a known kind of mistake causes: exactly half
+ * the values, the values of the step before, rows in another order. A signature is a hint and no proof, so each one
+ * says how to confirm it. The relation must hold within the tensor's rounding error (check.h). */
 #pragma once
 
 #include "oracle/check.h"
 
 enum { MAX_SUSPECTS = 3 };
 
-/* The evidence on a tensor and its step. before: the reference's tensors of the step before: weights at first from
- * its model/. NULL in x or y .x: not there. */
+/* The evidence on a tensor and its step. x: the run's tensor; y: the reference's; before: the reference's of the step
+ * before, for step 1 a weight of its model/. Their .x is NULL if they are not there. */
 struct evidence {
     struct checked c;
     struct whole x, y, before;
-    struct kept *run, *reference;        /* all of the step */
-    double limit;                        /* largest difference that rounding explains: absolute */
-    int ranks;                           /* that have recorded */
+    struct kept *run, *reference;        /* all pieces of the step */
+    double limit;                        /* largest absolute difference that rounding explains */
+    int ranks;                           /* number of ranks that recorded */
     const json_t *adamw;                 /* the reference's optimizer; NULL in tests that need none */
     double clip_factor;
 };
 
-/* detail: the numbers. */
+/* detail: the measured numbers. */
 struct suspicion { const char *id, *what, *confirm; char detail[160]; };
 
-/** The signatures that fit, at most MAX_SUSPECTS, the most particular first. @return how many  @collective{none} */
+/** The signatures that fit, at most MAX_SUSPECTS, most specific first. @return their number  @collective{none} */
 int suspect_all(const struct evidence *, struct suspicion out[MAX_SUSPECTS]);
 
 /** Suspects for the first wrong tensor of a check; *n: their number. @errors as check_recordings  @collective{none} */
@@ -34,12 +34,12 @@ enum status suspect_first(const struct check *, struct suspicion out[MAX_SUSPECT
 typedef bool signature(const struct evidence *, char detail[160]);
 /* suspect_ranks.c: compares the ranks' values */
 signature suspect_unsummed, suspect_unaveraged, suspect_untied, suspect_one_rank;
-/* suspect_shape.c: the tensor against itself */
+/* suspect_shape.c: compares the elements of the wrong and the right tensor */
 signature suspect_zero, suspect_ratio, suspect_stale, suspect_shifted, suspect_transposed, suspect_permuted,
     suspect_positions, suspect_region, suspect_constant_vector, suspect_dropout;
 /* suspect_update.c: norm and optimizer */
 signature suspect_norm_counts, suspect_unclipped, suspect_coupled_decay, suspect_decay, suspect_rate,
     suspect_bias_correction, suspect_epsilon;
 
-/** Is |x - y| within the limit, for each of n elements, y times `factor`? */
+/** Is |x - factor y| within the limit for all elements? A factor above 1 widens the limit. */
 bool suspect_same(const struct evidence *, const double *x, const double *y, double factor);

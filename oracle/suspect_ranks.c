@@ -1,4 +1,4 @@
-/* Two ranks have the same elements, and not the same values. */
+/* Two ranks hold the same elements with different values. */
 #include "oracle/suspect.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The whole tensors of ranks that have one: x[i], of rank[i]. */
+/* Ranks that hold the whole tensor: rank[i] holds x[i]. */
 struct copies { int n, *rank; const double **x; };
 
 static struct copies copies_of(const struct evidence *e) {
@@ -29,7 +29,7 @@ static void copies_fini(struct copies *c) {
     free(c->x);
 }
 
-/* Do all copies together, over `divisor`, make the reference's? */
+/* Is the sum of all copies, over `divisor`, the reference's tensor? */
 static bool adds_up(const struct evidence *e, const struct copies *c, double divisor) {
     double limit = e->limit * c->n;
     for (int64_t i = 0; i < e->y.n; i++) {
@@ -52,7 +52,7 @@ static bool add_up(const struct evidence *e, bool mean, char detail[160]) {
 bool suspect_unsummed(const struct evidence *e, char detail[160]) { return add_up(e, false, detail); }
 bool suspect_unaveraged(const struct evidence *e, char detail[160]) { return add_up(e, true, detail); }
 
-/* The program has a tensor that the reference has not, and both together are the reference's: a tied weight is two. */
+/* The run has another tensor, and the sum of both is the reference's: a tied weight is two weights. */
 bool suspect_untied(const struct evidence *e, char detail[160]) {
     for (int i = 0; i < e->run->n; i++) {
         const struct kept_piece *p = &e->run->piece[i];

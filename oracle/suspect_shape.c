@@ -27,7 +27,7 @@ bool suspect_zero(const struct evidence *e, char detail[160]) {
 }
 
 /* ---- a constant factor ---- */
-/* What a factor may be; a number alone has any, so only those with a name count. */
+/* The name of a factor. Two single numbers always have a factor, so for them only named factors count. */
 static const char *name_of_factor(const struct evidence *e, double a) {
     double n = e->ranks;
     const struct { double factor; const char *name; } NAMED[] = {
@@ -56,14 +56,14 @@ bool suspect_stale(const struct evidence *e, char detail[160]) {
     return true;
 }
 
-/* Steps of an axis: elements from one place to the next, and how often the axis comes. */
+/* The stride of an axis: elements from one place to the next. */
 static int64_t stride_of(const struct box *b, int axis) {
     int64_t stride = 1;
     for (int a = axis + 1; a < b->n_axes; a++) stride *= b->of[a];
     return stride;
 }
 
-/* Is x at place i + by what y is at i, wherever both are? */
+/* Does x at place i + by equal y at place i, for every i where both exist? */
 static bool is_shifted(const struct evidence *e, int axis, int64_t by) {
     int64_t stride = stride_of(&e->y.box, axis), n = e->y.box.of[axis];
     for (int64_t i = 0; i < e->y.n; i++) {
@@ -176,7 +176,7 @@ bool suspect_region(const struct evidence *e, char detail[160]) {
     return false;
 }
 
-/* The difference is the same vector at every token: what is added once a token, and too often or not at all. */
+/* The difference is the same vector at every token, such as a bias that is added too often or not at all. */
 bool suspect_constant_vector(const struct evidence *e, char detail[160]) {
     int64_t width = e->y.box.of[e->y.box.n_axes - 1];
     double most = 0;
@@ -190,7 +190,7 @@ bool suspect_constant_vector(const struct evidence *e, char detail[160]) {
     return true;
 }
 
-/* Zeros where there should be none, and all else by one factor larger. */
+/* Some elements are zero, and all others are larger by one factor. */
 bool suspect_dropout(const struct evidence *e, char detail[160]) {
     int64_t zeros = 0;
     double factor = 0;

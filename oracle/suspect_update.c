@@ -25,7 +25,7 @@ static double squares_of(const struct evidence *e, const char *name, int *n_axes
     return sum;
 }
 
-/* How often are squares counted that make the norm's square so much larger? 0: not at all. NAN: no whole number. */
+/* How many times does the wrong norm count these squares? 0: not at all; NAN: no whole number fits. */
 static double times_counted(const struct evidence *e, double squares) {
     double x = e->x.x[0], y = e->y.x[0], limit = 2 * fabs(y) * e->limit;
     double times = 1 + (x * x - y * y) / squares, whole = round(times);
@@ -38,7 +38,7 @@ static void say_times(double times, const char *what, char detail[160]) {
     else snprintf(detail, 160, "it counts %s %.0f times", what, times);
 }
 
-/* One tensor; or all vectors (norms and biases), or all matrices. */
+/* The norm miscounts one tensor, or all vectors (norms and biases), or all matrices. */
 bool suspect_norm_counts(const struct evidence *e, char detail[160]) {
     double of_kind[2] = {0, 0};
     const char *last = "";
@@ -127,7 +127,7 @@ bool suspect_decay(const struct evidence *e, char detail[160]) {
     return false;
 }
 
-/* The step that was made by the one that should have been: one factor for all elements. */
+/* The run's update / the reference's, if this is one factor for all elements. */
 static bool step_factor(const struct evidence *e, double *factor) {
     double xy = 0, yy = 0;
     for (int64_t i = 0; i < e->y.n; i++) {
@@ -152,7 +152,7 @@ bool suspect_rate(const struct evidence *e, char detail[160]) {
     return true;
 }
 
-/* u = m / (1 - beta1^n) / (sqrt(v / (1 - beta2^n)) + eps), or what takes its place: does w - lr (u + wd w) make x? */
+/* u = m / c1 / (sqrt(v / c2) + eps); AdamW has c1 = 1 - beta1^n, c2 = 1 - beta2^n. Is w - lr (u + wd w) = x? */
 struct adam { double c1, c2, eps; };
 static bool makes(const struct evidence *e, const struct whole *m, const struct whole *v, struct adam a, double decay) {
     double lr = rate_of_step(e, e->c.step);

@@ -36,7 +36,7 @@ TEST(test_calls_are_written_as_the_ledger_counts_them) {
     struct group *g = group_world();
     struct call_log log;
     struct calls c = {.n_calls = 0};
-    bool ok = call_log_init(&log) == OK && comm_all_reduce(g, x, 5, FP32, COMM_SUM) == OK;   /* not to be seen */
+    bool ok = call_log_init(&log) == OK && comm_all_reduce(g, x, 5, FP32, COMM_SUM) == OK;   /* before the log starts */
     group_ledger_reset(g);
     for (int step = 1; step <= 2 && ok; step++) {
         call_log_start(&log, step);
@@ -81,7 +81,7 @@ static void write_lines(const char *folder, int rank, const char *const *line) {
 #define V(count) "\"op\":\"all_to_allv\",\"group\":[0,1,2],\"count\":" count ",\"dtype\":\"fp32\""
 static const char *const RIGHT[] = {A, B, A, A_OF_5, NULL};
 
-/* Ranks 0 and 2 call what is right, rank 1 these: what is said of it. "": nothing. */
+/* Ranks 0 and 2 make the right calls, rank 1 makes `line`. The finding has every text of `said`. */
 static void assert_said(const char *const *line, enum call_fault fault, const char *const *said) {
     const char *folder = folder_of("calls-of-others");
     struct calls c;
@@ -126,7 +126,7 @@ TEST(test_parts_of_an_exchange_may_differ) {
     calls_close(&c);
 }
 
-/* With one tag in the order in which they were sent; with two tags in any order. */
+/* Messages with one tag must be received in the order of sending; messages with two tags in any order. */
 TEST(test_messages_are_received_as_they_were_sent) {
     if (comm_world_size() > 1) return;
     const char *folder = folder_of("calls-messages");

@@ -19,7 +19,7 @@ static enum status keep(void *self, const struct placed *p) {
     return kept_add_placed(&t->kept, p, "", t->rank, t->held, FP64, 1);
 }
 
-/* Keep a run of what is held, where each element's value is its index in our whole tensor. */
+/* Keep a run of the held elements. Each element's value is its index in our whole tensor. */
 static void place(struct placing_test *t, const struct published *row, const struct shape *held, int64_t first,
                   int64_t n) {
     double *x = calloc((size_t)shape_n(held), sizeof *x);
@@ -51,7 +51,7 @@ static const struct published *row_of(const struct published *table, const char 
     return row;
 }
 
-/* ---- qkv: (3, H, D, C), theirs (C, 3 H D) ---- */
+/* ---- qkv: (3, H, D, C), published as (C, 3 H D) ---- */
 enum { H = 4, D = 5, C = 7 };
 static const int64_t QKV[] = {3, H, D, C};
 static const char QKV_NAME[] = "transformer.h.3.attn.c_attn.weight";
@@ -66,7 +66,7 @@ TEST(test_a_matrix_is_transposed) {
     kept_fini(&t.kept);
 }
 
-/* Two ranks with two heads each, and of each three shards that begin and end anywhere. */
+/* Two ranks hold two heads each, in three shards that begin and end anywhere. */
 TEST(test_shards_of_heads_make_the_matrix) {
     struct placing_test t = {.rank = 0};
     for (int rank = 0; rank < 2; rank++) {
@@ -82,7 +82,7 @@ TEST(test_shards_of_heads_make_the_matrix) {
     kept_fini(&t.kept);
 }
 
-/* Heads of one rank are three boxes of theirs. */
+/* A rank's heads are three boxes of the published tensor. */
 TEST(test_heads_are_a_box_for_each_of_the_three) {
     struct placing_test t = {.rank = 0};
     struct shape s = shape_of("3HDC", QKV);
@@ -98,7 +98,7 @@ TEST(test_heads_are_a_box_for_each_of_the_three) {
     kept_fini(&t.kept);
 }
 
-/* ---- keys and values: (2, J, D, C), theirs two of (J D, C) ---- */
+/* ---- keys and values: (2, J, D, C), published as two of (J D, C) ---- */
 static int64_t of_keys(int64_t i, int64_t j) { return i * C + j; }
 static int64_t of_values(int64_t i, int64_t j) { return 2 * D * C + i * C + j; }
 
@@ -170,7 +170,7 @@ TEST(test_names_are_found_with_their_layer) {
     assert_null(published_find(gpt_published, "h.fc2.w", &layer));
 }
 
-/* ---- putting together ---- */
+/* ---- assembling ---- */
 static void add(struct kept *k, const char *name, int rank, int part, int parts, double a, double b) {
     struct kept_piece p = {.box = {1, {2}, {0}, {2}}, .rank = rank, .part = part, .parts = parts};
     snprintf(p.name, sizeof p.name, "%s", name);
@@ -204,7 +204,7 @@ TEST(test_parts_are_summed_and_replicas_compared) {
     kept_fini(&k);
 }
 
-/* Two ranks have the first part, two the second: a sum over tp that dp has twice. */
+/* Two ranks hold the first part, two the second: a sum over tp that dp replicates. */
 TEST(test_parts_that_are_replicated_count_once) {
     struct kept k = {0};
     struct whole w;

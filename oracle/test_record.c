@@ -1,6 +1,6 @@
 /* ranks: 1 2 4  device: cpu  threads: 1
  *
- * What ranks of a layout record, put together, is what the serial run records: every name, every element, and replicas
+ * The recordings of a layout's ranks, assembled, equal the serial run's: every name, every element, and replicas
  * alike. */
 #include "driver/recipe.h"
 #include "lib/base/grow.h"
@@ -60,7 +60,7 @@ static int count_different(struct kept *serial, struct kept *found, const char *
     return different;
 }
 
-/* 0: all alike, on rank 0. */
+/* @return the number of differences, on rank 0 */
 static int compare(const char *folder, struct kept serial[STEPS], const char *layout) {
     struct recording r = {.steps = STEPS};
     int different = 0;
@@ -114,7 +114,7 @@ TEST(test_a_llama_too) {
     assert_true(ok && try_layouts(&p, 6));
 }
 
-/* A name for everything that a step has, each once, in an order in which it can be made. */
+/* The order names everything that a step makes, each once, in an order in which a step can make it. */
 TEST(test_the_order_has_every_name_once) {
     struct plan p = parity_plan();
     struct kept serial[STEPS] = {{0}};
@@ -157,7 +157,7 @@ TEST(test_a_model_that_others_do_not_have_is_refused) {
     assert_ok(record_check(&p, false));
 }
 
-/* With this loss scale gradients overflow in the first step: no scales of fp16, and all else as ever. */
+/* With this loss scale gradients overflow in the first step: only the scales of fp16 are missing. */
 TEST(test_a_reference_whose_fp16_overflows_has_no_scale_of_it) {
     if (comm_world_size() > 1) return;
     struct plan p = parity_plan(), fp16;

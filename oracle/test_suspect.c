@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Each signature on a tensor that was spoiled in its way; and none on one that is wrong in a way of no meaning. */
+ * Each signature fits a tensor spoiled in its way, and none fits a tensor with random errors. */
 #include "lib/base/rng.h"
 #include "oracle/suspect.h"
 #include "tests/test.h"
@@ -35,8 +35,8 @@ static double step_of(int64_t i, double eps, double c1, double c2) {
     return 1e-2 * (w.m[i] / c1 / (sqrt(w.v[i] / c2) + eps) + 0.1 * w.before[i]);
 }
 
-/* x = y: the case that a test spoils. name ends in what it is: .act has three axes, all others two; a number has one
- * element. */
+/* Begin a case with x = y, which the test then spoils. The name's end tells the kind: .act has three axes, the others
+ * two; a number has one element (n_axes 0). */
 static void begin(const char *name, int n_axes) {
     struct box b = {.n_axes = n_axes ? n_axes : 1};
     for (int a = 0; a < b.n_axes; a++) b.of[a] = b.n[a] = n_axes ? N : 1;
@@ -184,7 +184,7 @@ TEST(test_another_order) {
     for (int i = 0; i < N * N; i++) w.x[i] = w.y[i % N * N + i / N];
     assert_suspect("transposed", "rows and columns");
     begin("layer.weight.grad", 2);
-    for (int i = 0; i < N * N; i++) w.x[i] = w.y[(i / N + 4) % N * N + i % N];     /* its halves have changed places */
+    for (int i = 0; i < N * N; i++) w.x[i] = w.y[(i / N + 4) % N * N + i % N];     /* its halves are swapped */
     assert_suspect("permuted", "axis 0");
 }
 

@@ -20,7 +20,7 @@ static bool is_of_one_shape(const struct box *a, const struct box *b) {
     return a->n_axes == b->n_axes && !memcmp(a->of, b->of, (size_t)a->n_axes * sizeof *a->of);
 }
 
-/* A comparison with NaN is false: so right is what has to be shown. */
+/* A comparison with NaN is false, so the conditions test for right, not for wrong. */
 void verdict_of(const struct whole *run, const struct whole *reference, const double *slack, struct checked *c) {
     double limit = CHECK_FACTOR * c->scale;
     c->missing = run->missing, c->apart = run->apart, c->rank = run->rank, c->other = run->other;

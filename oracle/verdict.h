@@ -5,8 +5,8 @@
  *   wrong: e(X) > CHECK_FACTOR s(X)
  *
  * Tensors are compared in the order in which a step makes them, step by step. Tensors after the first wrong one may be
- * wrong because of it: only the first is a finding. A tensor of which two ranks have different values is wrong with any
- * reference; so is a tensor of which a part is missing. */
+ * wrong because of it, so only the first is a finding. Without any reference a tensor is wrong if two ranks have
+ * different values of it, or if a part is missing. */
 #pragma once
 
 #include "oracle/kept.h"
@@ -22,7 +22,7 @@ struct checked {
     enum verdict verdict;
     double error, scale;
     int64_t missing, at;                 /* elements that no rank has; the worst element, row-major */
-    double apart;                        /* two ranks, and how far they are apart */
+    double apart;                        /* largest difference between two ranks, and these ranks */
     int rank, other;
     double norm;                         /* of the reference's, for findings about norms */
 };
@@ -31,10 +31,10 @@ struct checked {
  *  none. *at, unless NULL: the index of the maximum; 0 if there is no difference. */
 double whole_difference(const double *x, const double *y, const double *slack, int64_t n, int64_t *at);
 
-/** Compare a whole tensor of the run with the reference's. slack: as above. c->scale is given; verdict, error, at,
- *  missing, apart, rank and other are set: error and at not for a tensor of another shape or with missing parts. */
+/** Compare a whole tensor of the run with the reference's. slack: as in whole_difference. Reads c->scale; sets verdict,
+ *  missing, apart, rank and other, and, if shapes are equal and no part is missing, error and at. */
 void verdict_of(const struct whole *run, const struct whole *reference, const double *slack, struct checked *c);
 
-/** The verdict on rows in their order. *n_compared: all rows but those not recorded; *n_wrong: those of them that are
+/** The verdict on rows in their order. *n_compared: recorded rows; *n_wrong: those of them that are
  *  not right. @return the first wrong row; -1: none */
 int verdict_first(const struct checked *row, int n, int *n_compared, int *n_wrong);
