@@ -102,7 +102,7 @@ int build_tokens(struct builder *b, const char *block) {
 }
 
 void build_head(struct builder *b, int x, int table, int bias) {
-    int next = build_data(b, DATA_TARGETS, "targets");            /* what the loss compares with */
+    int next = build_data(b, DATA_TARGETS, "targets");            /* the loss compares logits with them */
     if (b->plan->loss_chunk > 0) {
         b->p->loss = build_step(b, &op_linear_cross_entropy, "loss", (struct inputs){x, next, table, bias});
         return;

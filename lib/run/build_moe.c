@@ -1,11 +1,11 @@
-/* A mixture of experts, in place of an MLP:
+/* A mixture of experts, in place of an MLP. For token t:
  *
  *   y[t] = sum over the k experts e of token t of  gate[t,e] expert_e(h[t])      expert_e(h) = down_e(act(up_e(h)))
  *
  * h -> logits -> route (gates, picks) -> dispatch -> up, act, down of each expert -> combine. Between dispatch and
- * combine tensors are (E,P,R,..): a row for each place of each expert (lib/ops/moe/); ep/ shards E there. With
- * --moe-packed a step `pack` turns places into rows, of which none is empty, and counts them for the products. Hidden
- * units are F and not K, as tp does not shard them. */
+ * combine tensors are (E,P,R,..): a row for each place of each expert (lib/ops/moe/); ep/ shards axis E. With
+ * --moe-packed a step `pack` removes the rows of empty places, and counts the others for the products. The hidden
+ * units' axis is F instead of K, because tp does not shard it. */
 #include "lib/run/build.h"
 
 #include "lib/ops/gelu.h"
@@ -28,10 +28,10 @@ static int linear(struct builder *b, const char *name, const char *weight, const
     return build_step(b, &op_expert_linear, name, in);
 }
 
-/* The last step's second output. */
+/* @return the last step's second output */
 static int second_output(const struct builder *b) { return b->p->steps[b->p->n_steps - 1].out[1]; }
 
-/* The last step reads one slot more. */
+/* Add `slot` to the inputs of the last step. @return out */
 static int also_reads(struct builder *b, int slot, int out) {
     struct step *s = &b->p->steps[b->p->n_steps - 1];
     s->in[s->n_in++] = slot;

@@ -1,6 +1,6 @@
 #include "lib/run/combine.h"
 
-/* The gradient is summed over replicas already: over all, or over the replicas that share its shards. */
+/* Is the gradient partial along this axis? It is summed already over all replicas, or over those that share shards. */
 static bool is_partial(const struct param *w, enum mesh_axis axis) {
     if (w->summed >> axis & 1) return false;                         /* sums.h */
     unsigned left = (w->reduce & ~(1u << param_replicas(w))) | 1u << w->replicate_axis;

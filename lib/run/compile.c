@@ -1,5 +1,5 @@
 /* From a plan to tables. Any process can compile the tables of any rank. Each technique checks the plan, the model
- * builds its program, each technique rewrites it; then follow lowering, the schedule, the memory plan and the bill. */
+ * builds the program, each technique rewrites it. Then follow lowering, the schedule, the memory plan and the bill. */
 #include "lib/run/run.h"
 #include "lib/program/gradients.h"
 #include "lib/program/sums.h"
@@ -33,7 +33,7 @@ static const char *options_of(const struct technique *t, char *text, size_t size
     return text;
 }
 
-/* Refuse two techniques with the same claim; but if one of them refuses its own option, that error comes first. */
+/* Refuse two techniques with the same claim. If one of them refuses its own option, return that error instead. */
 static enum status refuse_claim(const struct run *r, const struct technique *t) {
     const struct technique *holder = t;
     for (int i = 0; i < r->n_active; i++)
@@ -61,7 +61,7 @@ static enum status refuse_absent(const struct run *r) {
     return OK;
 }
 
-/* Refuse a codec if the technique that sums gradients does not support codecs: it would silently ignore it. */
+/* Refuse a codec if the technique that sums gradients does not support codecs: it would silently ignore the codec. */
 static enum status refuse_uncoded(const struct run *r) {
     const char *codec = codec_name((enum codec_kind)grad_options(&r->plan)->codec);
     char text[256];
@@ -87,7 +87,7 @@ static enum status refuse_other_gradients(const struct run *r) {
     return OK;
 }
 
-/* Choose the active techniques: those that the plan switches on, without those that yield to an earlier one's claim. */
+/* Choose the active techniques: those that the plan switches on, except those that yield to an earlier claim. */
 static enum status choose_techniques(struct run *r) {
     unsigned taken = 0;
     bool in_stem = true;
@@ -107,7 +107,7 @@ static enum status choose_techniques(struct run *r) {
 }
 
 /* The function that gets the program after every rewrite. A NULL struct watch also skips the check of types, which
- * would make a search among thousands of programs a fifth slower. A plan that a search finds is checked when it runs.
+ * would make a search among thousands of programs a fifth slower. The plan that a search finds is checked at its run.
  */
 struct watch { rewrite_watcher *watcher; void *self; };
 
@@ -174,7 +174,7 @@ static enum status leave_actions_out(struct run *r) {
     return OK;
 }
 
-/* ---- what stages have in common ---- */
+/* ---- the parts that stages share ---- */
 /* The key of a stem: the plan without its rank and without the options of techniques after the pipeline. */
 static struct plan key_of_stem(const struct run *r) {
     struct plan key = r->plan;
@@ -252,7 +252,7 @@ static enum status lower_chunks(struct run *r) {
     if (!r->chunks) return FAIL(E_MEMORY, "no memory for %d model chunks", n);
     for (int k = 0; k < n; k++) {
         if (!plan_has_samples(&r->plan)) {
-            chunk_fini(&r->chunks[k]);                               /* one without rows */
+            chunk_fini(&r->chunks[k]);                               /* a chunk without rows */
             continue;
         }
         TRY(chunk_lower(&r->program, k, r->schedule.split_weight, &r->chunks[k]));
@@ -301,7 +301,7 @@ static enum status bill_and_plan(struct run *r) {
     return OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole compilation ---- */
 static enum status begin(struct run *r, const struct recipe *recipe, const struct plan *plan, int rank) {
     *r = (struct run){.plan = *plan, .recipe = recipe};
     plan_place(&r->plan, rank);

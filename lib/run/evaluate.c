@@ -13,8 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The forward half of the training schedule, in its order. Each action waits for no more than it did in the whole
- * schedule, so the proof that the whole schedule cannot deadlock holds for the half, too. */
+/* The forward half of the training schedule, in its order. Each action waits for at most the same actions as in the
+ * whole schedule, so the proof that the whole schedule cannot deadlock also holds for the half. */
 static void forward_schedule(const struct run *r, struct schedule *s) {
     *s = r->schedule;
     s->actions = NULL;

@@ -1,6 +1,6 @@
 /* Initial values: element g of the global tensor is init_constant + init_std x normal(seed, name, g), on any rank.
  *
- * One param at a time, the values of weight and master are computed in host memory and uploaded. */
+ * For one param after the other, the values of weight and master are computed in host memory and uploaded. */
 #include "lib/run/run.h"
 
 #include "lib/base/rng.h"
@@ -67,7 +67,7 @@ static enum status initialise(struct run *r, const struct param *w) {
     return status;
 }
 
-/* A table with a cache may be larger than host memory, so it is initialised in pieces of whole pages. */
+/* A table with a cache may be larger than host memory, so it is initialized in pieces of whole pages. */
 static enum status initialise_table(struct run *r, const struct param *w) {
     enum { BLOCK = 1 << 20 };
     int64_t size = (int64_t)dtype_size(w->type.dtype);

@@ -38,7 +38,7 @@ static int64_t room_of(const struct program *p, const struct param *w, int64_t n
     return bytes;
 }
 
-/* The largest number of elements that fits: all that are left, or else a multiple of CUT_ELEMENTS. */
+/* The largest number of elements that fits: all elements left, or else a multiple of CUT_ELEMENTS. */
 static int64_t how_many(const struct program *p, const struct param *w, int64_t left, int64_t room) {
     int64_t each = room_of(p, w, CUT_ELEMENTS);
     if (room_of(p, w, left) <= room) return left;
@@ -114,7 +114,7 @@ static void lay_out_block(const struct program *p, const struct optim_blocks *o,
             }
 }
 
-/* The end of the bytes that a block writes in its slot: a file fills whole pages, a copy only its own bytes. */
+/* The end of the bytes that a block writes in its slot. A file's array fills whole pages, a copied array does not. */
 static int64_t last_byte(const struct program *p, const struct optim_blocks *o, const struct optim_block *b) {
     int64_t end = 0;
     for (int i = b->first_part; i < b->first_part + b->n_parts; i++)

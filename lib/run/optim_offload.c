@@ -3,19 +3,19 @@
  *   slot     b % 3     (b + 1) % 3      (b + 2) % 3
  *            update b  read b + 1       write b - 1
  *
- *   file     m, v, w32  --read-->  slot   m, v, w32 = AdamW(g)  --write-->  file        (or what the optimizer has)
+ *   file     m, v, w32  --read-->  slot   m, v, w32 = AdamW(g)  --write-->  file        (or another optimizer)
  *   device   g          --copy-->  slot   w16 = round(w32)      --copy-->   device   w16        on a GPU; a CPU reads
- *                                                                           and writes g and w16 where they are
+ *                                                                           g and writes w16 in place
  *
- * States in host memory are never moved, which is the point of ZeRO-Offload. If weights are offloaded, too, this code
- * copies nothing to the device: zero/ uploads the weights that a block of layers needs.
+ * States in host memory are never moved, which is the point of ZeRO-Offload. If weights are also offloaded, this code
+ * copies no weights to the device: zero/ uploads the weights that a block of layers needs.
  *
  * A step ends when the file has all its blocks, so that a checkpoint and the next step read the new values. The first
  * read and the last write cannot hide; the update waits for a disk that is slower than the update (disk_wait_ms).
  *
- * What breaks: a slot that is used again while it is still being written; a block read while the step before is still
- * writing it; an update before its gradient has come down; a refused step (multiplier NaN) that writes back slots which
- * were never read.
+ * What breaks: reusing a slot that is still being written; reading a block that the step before is still writing;
+ * updating before the gradient has arrived; writing back slots that were never read, in a refused step (multiplier
+ * NaN).
  *
  * Source: Ren et al. 2021, "ZeRO-Offload"; Rajbhandari et al. 2021, "ZeRO-Infinity", section 6. */
 #include "lib/run/optim_offload.h"

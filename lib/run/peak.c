@@ -9,8 +9,8 @@
 #include <immintrin.h>
 #endif
 
-/* Independent chains of FMAs. There are enough chains to hide the latency (4 cycles on two units, or on NEON four), and
- * at most as many as registers, without two for the factors, because chains in memory would time the stack. */
+/* Independent chains of FMAs. There are enough chains to hide the latency (4 cycles on two units, or on NEON four). All
+ * chains and the two factors fit into registers, because chains in memory would time the stack. */
 typedef float vec_f __attribute__((vector_size(VECTOR_BYTES)));
 typedef double vec_d __attribute__((vector_size(VECTOR_BYTES)));
 enum { CHAINS = VECTOR_REGISTERS == 32 ? 16 : 12, ROUNDS = 20000, LANES_F = VECTOR_BYTES / 4,

@@ -3,9 +3,10 @@
 
 #include "lib/device/dtype.h"
 
-/** Flops per second of this thread in a loop of independent fused multiply-adds in fp64 or fp32: the best of a few
- *  runs, about 20 ms. bf16: products of pairs added to fp32, if the target processor has them (AMX, AVX512_BF16).
- *  Without them, and for fp16, the result is that of fp32, in which such products are computed. @collective{none} */
+/** Measure the flops per second of this thread in a loop of independent fused multiply-adds in fp64 or fp32: the best
+ *  of a few runs, about 20 ms. bf16 is measured with its own instructions, if the target processor has them (AMX,
+ *  AVX512_BF16). Otherwise, and for fp16, the result is that of fp32, because such products are computed in fp32.
+ *  @collective{none} */
 double peak_flops_per_core(enum dtype);
 
 /** Dense flops per second of a GPU's matrix products; 0 if the table lacks the GPU. name: as the driver reports it.

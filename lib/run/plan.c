@@ -137,8 +137,8 @@ static void ask_techniques(struct plan *p) {
     }
 }
 
-/* "auto" becomes what this machine has. The two that follow from each other: fp64 and fp32 have no tensor cores to gain
- * by. */
+/* Replace "auto" by this machine's device, and by the precision for it: bf16 on a GPU, which has tensor cores for it,
+ * else fp32. */
 enum status plan_settle_device(struct plan *p) {
     if (p->device == PLAN_DEVICE_AUTO) p->device = device_cuda_count() > 0 ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
     if (p->precision == PRECISION_AUTO) p->precision = p->device == PLAN_DEVICE_CUDA ? PRECISION_BF16 : PRECISION_FP32;

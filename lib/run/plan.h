@@ -95,7 +95,7 @@ struct plan {
     int64_t workers;                     /* the first replicas along dp, which share the batch; the others serve them */
     int n_microbatches;
     struct mesh_place place;             /* the place of this copy's rank; set by plan_place */
-    int64_t prefill;                     /* tokens of a prompt in one forward (models/decode/); 0: one */
+    int64_t prefill;                     /* tokens of a prompt in one forward (models/decode/); 0 stands for 1 */
     bool undrawn;                        /* weights are loaded right after: initialize them to 0, not at random */
 };
 
@@ -146,9 +146,9 @@ enum status plan_transport(const struct plan *, const struct device *, enum comm
 /** Read the plan's links; links that it does not name stay unchanged. Pure. @errors E_CONFIG */
 struct hop_links;
 enum status plan_links(const struct plan *, struct hop_links *);
-/** The plan's emulated nodes; nodes of 0 ranks: none are emulated. Pure. */
+/** The plan's emulated nodes; ranks_per_node is 0 if no nodes are emulated. Pure. */
 struct nodes plan_nodes(const struct plan *);
-/** Are nodes or links emulated? If so, reports must name it. Pure. */
+/** Are nodes or links emulated? If so, reports must mention it. Pure. */
 bool plan_emulates(const struct plan *);
 static inline bool plan_emulates_links(const struct plan *p) {
     return comm_options(p)->link_inside[0] || comm_options(p)->link_between[0];

@@ -1,4 +1,4 @@
-/* A plan's options of communication, for lib/comm. */
+/* A plan's communication options, for lib/comm. */
 #include "lib/run/plan.h"
 
 #include "lib/comm/hops/comm_links.h"

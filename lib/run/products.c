@@ -14,10 +14,10 @@
 
 enum { FILE_VERSION = 1, MOST_BYTES = 16 << 20, HEX = 2 * GEMM_ALGORITHM_BYTES };
 
-/* What a table is for. */
+/* The GPU and the version of the library that a table is for. */
 struct machine { char gpu[128]; int64_t library; };
 
-/* "cuda 0 (NVIDIA H100)": the name without the number. */
+/* The GPU's name is in parentheses in the device's name: "cuda 0 (NVIDIA H100)". */
 static struct machine machine_of(const struct device *d) {
     struct machine m = {.library = gemm_library_version()};
     const char *name = strchr(d->name, '(');
@@ -108,7 +108,7 @@ static enum status write_file(const char *path, const struct machine *here) {
 }
 
 /* ---- one table for all ranks ---- */
-/* Add what one rank has to every rank's table. */
+/* Add the root's choices to every rank's table. */
 static enum status share(const struct group *g, int root, const struct gemm_choice *mine, int32_t n) {
     TRY(comm_broadcast(g, &n, 1, INT32, root));
     struct gemm_choice *all = calloc((size_t)n + 1, sizeof *all);
@@ -120,7 +120,7 @@ static enum status share(const struct group *g, int root, const struct gemm_choi
     return status;
 }
 
-/* What a rank's rows use. The rest is in the file, and stays there. */
+/* Copy the choices that this rank's rows use. The table also holds choices of the file that no row uses. */
 static struct gemm_choice *copy_used(int *n) {
     int n_all;
     const struct gemm_choice *table = gemm_choices(&n_all);
@@ -131,7 +131,7 @@ static struct gemm_choice *copy_used(int *n) {
     return copy;
 }
 
-/* What was read stays; then the lowest rank's choice of each product comes first, and stays. */
+/* Keep the n_read choices of the file. Then add the ranks' choices in rank order; a product's first choice wins. */
 static enum status merge(const struct group *g, int n_read) {
     int n;
     struct gemm_choice *mine = copy_used(&n);

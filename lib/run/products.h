@@ -1,23 +1,23 @@
-/* --gemm-algorithms FILE: each product of a step by the algorithm that was the fastest when it was timed.
+/* --gemm-algorithms FILE: compute each matrix product of a step with the algorithm that was the fastest when timed.
  *
- * Before the first step rank 0 reads the file. Each rank times the products of its own rows that the file lacks, which
- * changes nothing but memory that holds nothing yet. Ranks may find different times for one product. The lowest rank's
- * choice is everyone's: ranks that compute the same product of the same numbers must get the same bits. Rank 0 adds
- * what is new to the file. From then on the table stays as it is.
+ * Before the first step rank 0 reads the file. Each rank times the products of its own rows that the file lacks; this
+ * only writes to memory that is not in use yet. Ranks may find different algorithms for one product. All ranks take the
+ * lowest rank's choice, because ranks that compute the same product must get the same bits. Rank 0 adds the new choices
+ * to the file. After that the table does not change.
  *
- * Promised: with the same file, library, GPU and layout a run has the same bits each time. The run that times has them,
- * too, because its first step begins after the file is written. A checkpoint names the table, and a run that goes on
- * from it with another one warns (checkpoint_data.c).
+ * With the same file, library, GPU and layout, every run has the same bits. So has the run that times, because its
+ * first step begins after the file is written. A checkpoint records the table's hash, and a run that resumes with
+ * another table warns (checkpoint_data.c).
  *
- * Not timed: products in fp8, and those of experts. They have the library's first algorithm.
+ * Products in fp8 and of experts are not timed. They use the library's first algorithm.
  *
- * What breaks: a file of another GPU, or of another version of the library, where the bytes that stand for an algorithm
- * mean another one, or none. It is refused. */
+ * What breaks: with another GPU, or another version of the library, the bytes in the file stand for another algorithm
+ * or for none. Such a file is refused. */
 #pragma once
 
 #include "lib/run/run.h"
 
-/** Fill the table of choices (lib/ops/gemm/gemm_choices.h); without the option, empty it. The run is open and has not
- *  begun. @errors E_FORMAT: the file is damaged; E_CONFIG: it, or a rank's GPU, is not for this one; E_IO: it cannot be
- *  written; E_DEVICE  @collective{mesh} */
+/** Fill the table of choices (lib/ops/gemm/gemm_choices.h); without the option, empty it. The run must be open, and no
+ *  step started. @errors E_FORMAT: the file is damaged; E_CONFIG: the file is for another GPU or library, or the ranks'
+ *  GPUs differ; E_IO: the file cannot be written; E_DEVICE  @collective{mesh} */
 enum status products_choose(struct run *);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A line of the table: an operation, or one step of it in all layers; with the flops and bytes of its rows in a step of
- * the run. */
+/* A line of the table: an operation, or one of its steps in all layers; with the flops and bytes of its rows in one
+ * training step. */
 struct line {
     const char *op;
     char name[2 * NAME_MAX_LEN + 8];
@@ -46,7 +46,7 @@ static void add_forecast(const struct profile_forecast *forecast, int n_steps, s
             work[work[i].first[k] < 0 ? i : work[i].first[k]].forecast_s += forecast->row_s[i][k];
 }
 
-/* A schedule without a flush fills its pipeline once. The rows after that are those of every step. */
+/* A schedule without a flush fills its pipeline once. Only the rows after the filling are those of every step. */
 static struct work *work_of(const struct run *r, const struct profile_forecast *forecast) {
     const struct program *p = &r->program;
     struct work *work = table_new(p->n_steps, sizeof *work);
@@ -90,7 +90,7 @@ static struct line line_of(const struct run *r, int step, const struct work *wor
     return l;
 }
 
-/* To the line of the same name, or of the same operation. */
+/* Add l to the line of the same operation, and if by_name of the same name. */
 static void add(struct lines *to, const struct line *l, bool by_name) {
     int i = 0;
     while (i < to->n && (to->at[i].op != l->op || (by_name && strcmp(to->at[i].name, l->name) != 0))) i++;

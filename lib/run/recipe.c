@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the order of options in plan.own: shared options, the job's, those of techniques in the recipe's order, those of
- * models ---- */
+/* ---- plan.own: the shared options, then the job's, the techniques' and the models', in the recipe's order ---- */
 static int n_owners(const struct recipe *r) { return r->n_techniques + r->n_models; }
 static const struct own_options *owner(const struct recipe *r, int i) {
     return i < r->n_techniques ? &r->techniques[i]->options : &r->models[i - r->n_techniques]->options;

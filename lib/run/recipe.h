@@ -35,7 +35,7 @@ int64_t plan_number(const struct plan *, const char *option);
 void plan_set_number(struct plan *, const char *option, int64_t number);
 /** The value of a real, or plan_number of another kind. */
 double plan_real(const struct plan *, const char *option);
-/** Is an option of any kind not 0, off or empty? */
+/** Does the option have a value other than 0, off or the empty text? */
 bool plan_says(const struct plan *, const char *option);
 /** Is this word the value of a choice or a text? plan_set_word sets it; count: the N of a choice "word:N", else 0. */
 bool plan_has_word(const struct plan *, const char *option, const char *word);

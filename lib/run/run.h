@@ -56,7 +56,7 @@ enum run_scalar {
 /* What a step reports. */
 struct step_result {
     double loss;
-    double grad_norm, clip_factor;       /* of this replica alone if norm_axis is; NaN after a skipped step */
+    double grad_norm, clip_factor;       /* of the norm_axis ranks: all, or this replica's; NaN after a skipped step */
     double lr;
     double loss_scale;                   /* of this step's gradients; exec.loss_scale is for the next step */
     /* 0 in a model without experts (moe_route.h). aux_loss: the routers' part of the loss; expert_load: the tokens of
@@ -70,7 +70,7 @@ struct step_record {
     struct step_result result;           /* lr and loss_scale are set at the start, the rest at the end */
     int64_t n_step, n_update;
     double unscale;
-    bool settled;                        /* the two sums are known, and the update is the right one (update.h) */
+    bool settled;                        /* the two sums are known, and the update is correct (update.h) */
     struct comm_request loss, squares;   /* sums over the mesh that are in flight */
     double loss_numbers[EXACT_NUMBERS], square_numbers[EXACT_NUMBERS];   /* exact sums (--sums fixed) */
     double *on_device, *scalars;         /* [N_SCALARS] each; scalars: the copy on the host, valid after the mark */
@@ -95,7 +95,7 @@ struct run {
     struct schedule schedule;
     struct memory_plan memory;
     struct bill bill;
-    struct optim_blocks blocks;          /* of the offloaded part of the update */
+    struct optim_blocks blocks;          /* the blocks of the offloaded params' update */
 
     /* Set by run_create: memory, groups, and the addresses of a step's numbers. */
     const struct device *device;
@@ -106,8 +106,8 @@ struct run {
     double *health;                      /* on the device: the sum of all losses and norms of all steps. Once it is
                                           * NaN, no weight changes */
     void *reduce_work;
-    struct comm_request *combining;      /* one a param (combine.h) */
-    struct optim_offload *offload;       /* NULL: nothing is */
+    struct comm_request *combining;      /* one for each param (combine.h) */
+    struct optim_offload *offload;       /* NULL: no param is offloaded */
     struct optim_rows *rows;             /* the update of tables (optim_rows.h), or NULL without tables */
     struct hot_rows *hot;                /* caches of tables' rows (hot_rows.h), or NULL for tables on the device */
 
@@ -144,103 +144,106 @@ struct run {
     struct evaluation *evaluation;       /* the running evaluation (run_state.h), or NULL in training */
 };
 
-/** Everything that needs no device and no peer: build, check, rewrite, lower, schedule, plan memory, bill. After every
- *  rewrite the program's types are checked (lib/types/types.h). Any process can compile any rank. plan must be
- *  settled; scratch is for its `threads`, of which 0 count as one. watcher may be NULL; it gets watcher_self back.
+/** Do all work that needs no device and no peer: build, check, rewrite, lower, schedule, plan memory, bill. After every
+ *  rewrite, check the program's types (lib/types/types.h). Any process can compile any rank. The plan must be settled;
+ *  scratch is planned for its `threads` (0 counts as 1). watcher may be NULL; it is called with watcher_self.
  *  @errors E_CONFIG from the techniques, E_MEMORY; E_INTERNAL: not settled, or types that do not fit
  *  @collective{none} */
 enum status run_compile(struct run *, const struct recipe *, const struct plan *, int rank, rewrite_watcher *watcher,
                         void *watcher_self);
-/* Shared by all stages of a plan, and by plans that differ only in options of techniques after the pipeline (no
- * technique reads another's options): the program before the pipeline's rewrite; the programs of stages compiled so
- * far; and all schedules. Zero at first. */
+/* The compiled parts that all stages of a plan share: the program before the pipeline's rewrite, the programs of stages
+ * compiled so far, and all schedules. Plans that differ only in options of techniques after the pipeline share them,
+ * too, because no technique reads another's options. Zero-initialize. */
 struct run_stem { struct plan key; int n_stages; struct program whole, *stages; struct schedule *schedules; };
-/** run_compile for the first rank of a stage; the stem keeps the parts that the next call may share. For pricing: types
- *  are not checked.  @errors as run_compile  @collective{none} */
+/** run_compile for the first rank of a stage; the stem keeps the parts that the next call may share. It is for pricing
+ *  and does not check types.  @errors as run_compile  @collective{none} */
 enum status run_compile_stage(struct run *, const struct recipe *, const struct plan *, int stage, int n_stages,
                               struct run_stem *);
 void run_stem_fini(struct run_stem *);
 /** Does this rank's plan stay within --memory-limit? Pure. @errors E_MEMORY  @collective{none} */
 enum status run_check_memory(const struct run *compiled);
-/** Compile for this rank, allocate, initialise the parameters, attach. The layout has as many ranks as the world; or it
- *  has one, and then every process runs it by itself (the serial run that others are compared with). threads=0: as many
- *  as OpenMP would run now. Every rank learns of a failure: all return the first failing rank's status (fail_agree).
+/** Compile for this rank, allocate, initialize the parameters, attach. The layout has as many ranks as the world, or
+ *  one rank. With one, every process runs it alone (the serial run, the reference for comparisons). threads=0: OpenMP's
+ *  present number. All ranks return the status of the first failing rank (fail_agree).
  *  @collective{world} @errors E_CONFIG, E_MEMORY, E_COMM */
 enum status run_create(struct run *, const struct recipe *, const struct plan *, enum run_watch);
-/** The second half of run_create, for a driver that compiles first and decides then: groups, memory, parameters,
- *  attach. For a layout that leaves ranks of the world unused, those call run_idle meanwhile. Failures are each
- *  rank's own: agree (fail_agree, fail_share) before the first step.  @collective{world} @errors E_MEMORY, E_COMM */
+/** The second half of run_create, for a driver that inspects the compiled run first: groups, memory, parameters,
+ *  attach. If the layout leaves ranks of the world unused, these ranks call run_idle at the same time. One rank alone
+ *  may fail, so the ranks must agree (fail_agree, fail_share) before the first step.
+ *  @collective{world} @errors E_MEMORY, E_COMM */
 enum status run_open(struct run *compiled, enum run_watch);
-/** For a rank beyond the layout, while the others run_open: take part in making the groups. Only run_destroy works on
- *  the result.  @collective{world} @errors E_MEMORY, E_COMM */
+/** Take part in making the groups, on a rank outside the layout, while the others call run_open. Only run_destroy works
+ *  on the result.  @collective{world} @errors E_MEMORY, E_COMM */
 enum status run_idle(struct run *, const struct plan *);
-/** Works after a failed create, a mere compile and run_idle, too. @collective{mesh, after run_create} */
+/** Free a run. Also works after a failed run_create, after run_compile alone, and after run_idle.
+ *  @collective{mesh, after run_create} */
 void run_destroy(struct run *);
 
 /** Set the data of training and evaluation; borrowed files. val may have 0 tokens. */
 void run_set_data(struct run *, const struct data_split *train, const struct data_split *val);
 
-/** One optimizer step: n_microbatches forward and backward, gradients summed, clipped, applied. Results in the struct.
- *  @collective{mesh} @errors E_NUMERIC: the loss or the norm is not finite (before any weight changes); E_TIMEOUT,
+/** Run one optimizer step: forward and backward of n_microbatches, then sum, clip and apply the gradients. The results
+ *  are in run.last.
+ *  @collective{mesh} @errors E_NUMERIC: the loss or the norm is not finite (and no weight has changed); E_TIMEOUT,
  *  E_COMM */
 enum status run_step(struct run *);
-/** The two halves of run_step. Start queues everything, and on a GPU returns long before it is done; finish waits for
- *  the oldest step that was started, and fills in the results. A second step may be started before the first is
- *  finished, so that the GPU never waits for the host, nor a stage of the pipeline for the others (run_overlaps); its
- *  failure then shows one step later, and still no weight has changed since (but for schedules without a flush). Not
- *  with a loss scale (may_skip): there the host must know whether to skip.
- *  @collective{mesh} @errors E_INTERNAL: more than STEPS_AHEAD; as run_step */
+/** The two halves of run_step. start queues the step; on a GPU it returns long before the step is done. finish waits
+ *  for the oldest started step, and fills in run.last. A second step may be started before the first is finished, so
+ *  that the GPU never waits for the host, and a stage never waits for other stages (run_overlaps). Then a failure shows
+ *  one step later, but no weight has changed since (except in schedules without a flush). With a loss scale (may_skip)
+ *  only one step may be started, because the host must know whether to skip.
+ *  @collective{mesh} @errors E_INTERNAL: too many started steps; as run_step */
 enum status run_step_start(struct run *);
 enum status run_step_finish(struct run *);
 
-/** Does a step end without waiting for all ranks (update.h)? Then a second one is worth starting on a CPU, too. */
+/** Does a step end without waiting for all ranks (update.h)? Then starting a second step also helps on a CPU. */
 bool run_overlaps(const struct run *);
 
-/** Mean loss a token over the validation split: n_batches global batches from its start (0: all of it, the ragged end
- *  included), dropout off. A sample that one rank cannot read is every rank's failure, after the last batch: nothing is
- *  printed, and training can go on.
+/** Compute the mean loss of a token over the first n_batches global batches of the validation split (0: the whole
+ *  split, with a ragged last batch), without dropout. If one rank cannot read a sample, every rank returns E_DATA after
+ *  the last batch; nothing is printed, and training can continue.
  *  @collective{mesh} @errors E_DATA, the same on every rank; E_TIMEOUT, E_COMM */
 enum status run_evaluate(struct run *, int64_t n_batches, double *loss);
-/** Called after each batch but the last: set *ends to end the evaluation here, the same on every rank. */
+/** Called after each batch except the last. Sets *ends, equally on all ranks, to end the evaluation here. */
 typedef enum status evaluation_watcher(void *self, bool *ends);
-/* loss: NaN unless all batches were evaluated; auc: likewise, and NaN unless the model is one of clicks. unread: E_DATA
- * is every rank's, after the last batch; else a rank has left a batch, and the others wait for it. */
+/* loss, auc: NaN unless all batches were evaluated; auc is also NaN unless the model reads clicks. unread: after
+ * E_DATA, true if all ranks finished the last batch; false if one rank left a batch while the others wait for it. */
 struct evaluated { double loss, auc; int64_t batches, all; bool unread; };
-/** The same, and the watcher may end it early. @collective{mesh} @errors as run_evaluate; of the watcher */
+/** run_evaluate that the watcher may end early. @collective{mesh} @errors as run_evaluate; of the watcher */
 enum status run_evaluate_until(struct run *, int64_t n_batches, evaluation_watcher *, void *self,
                                struct evaluated *out);
-/** Before the first step of a new run: are the tokens of its samples those of the model? Each rank looks at its share.
- *  @collective{mesh} @errors E_DATA, as data_sample */
+/** Check, before the first step of a new run, that the model's vocabulary has the tokens of the first batch. Each rank
+ *  checks a share.  @collective{mesh} @errors E_DATA, as data_sample */
 enum status run_check_first_batch(const struct run *);
-/** Before the first step: can an evaluation of n_batches read its samples? Each rank looks at its share of them.
+/** Check, before the first step, that an evaluation of n_batches can read its samples. Each rank checks a share.
  *  @collective{mesh} @errors E_DATA, of which the first failing rank warns (fail_warn) */
 enum status run_check_validation(const struct run *, int64_t n_batches);
 
-/** Samples used by the finished steps, or by all steps before one (counted from 0), with those of the runs that this
- *  one resumes. */
+/** The number of samples used by the finished steps, or by all steps before `step` (from 0). Both include the samples
+ *  of the runs that this run resumes. */
 int64_t run_samples_used(const struct run *);
 int64_t run_samples_before(const struct run *, int64_t step);
-/** The next step begins with this sample of the shuffled order. Between steps, on all ranks alike. */
+/** Make the next step begin with this sample of the shuffled order. Call it between steps, equally on all ranks. */
 void run_go_on_at_sample(struct run *, int64_t sample);
 
-/** Memory of the comm arena for a technique, in the order of attaching; in all what cost() requested. The technique's
- *  own until the run ends; its content is undefined at first. There is no gap: a size that is no multiple of
- *  ARENA_ALIGN misaligns the next one.
+/** Take uninitialized memory of the comm arena for a technique, until the run ends. Techniques take it in the order of
+ *  attaching; together they may take the bytes that their cost() requested. Blocks are adjacent: a size that is no
+ *  multiple of ARENA_ALIGN misaligns the next block.
  *  @errors E_INTERNAL: more than was planned */
 enum status run_take_comm(struct run *, int64_t bytes, void **out);
 
-/** Scratch was planned for as many threads as there were; with more, kernels would write past it.
+/** Refuse to run with more OpenMP threads than scratch was planned for, because kernels would write past the scratch.
  *  @errors E_INTERNAL  @collective{none} */
 enum status run_check_threads(const struct run *);
 
-/** Measured high-water mark of each role in bytes, in every tier. @errors E_INTERNAL under WATCH_NOTHING */
+/** Measure the high-water mark of each role in bytes, in every tier. @errors E_INTERNAL under WATCH_NOTHING */
 enum status run_measure(const struct run *, int64_t bytes[N_TIERS][N_ROLES]);
 /** The device that copies a tier's bytes: the run's device, the host, or the run's file. */
 static inline const struct device *run_tier_device(const struct run *r, enum tier tier) {
     return tier == TIER_DEVICE ? r->device : tier == TIER_HOST ? device_cpu() : disk_device(r->disk);
 }
 
-/** The memory of gradients: one for all. */
+/** The device that has the gradients' memory; all gradients are in one tier. */
 static inline const struct device *run_grad_device(const struct run *r) {
     return run_tier_device(r, r->program.n_params ? r->program.params[0].grad_tier : TIER_DEVICE);
 }
@@ -248,31 +251,31 @@ static inline const struct device *run_grad_device(const struct run *r) {
 /** The scalars of the step that was started last, on the device: [N_SCALARS]. */
 static inline double *run_scalars(const struct run *r) { return r->exec.loss_at; }
 
-/** Until the mark after `what` is done. @collective{none} @errors E_DEVICE, E_TIMEOUT, E_COMM */
+/** Wait for a mark; `what` names its work in messages. @collective{none} @errors E_DEVICE, E_TIMEOUT, E_COMM */
 enum status run_wait(const struct run *, const struct device_mark *, const char *what);
 
-/** *value: one of the run's scalars, on_device, as it is now. Waits for the device. @collective{none} @errors E_DEVICE,
- *  E_TIMEOUT */
+/** Wait for the device, and copy one of the run's scalars from on_device to *value. @collective{none}
+ *  @errors E_DEVICE, E_TIMEOUT */
 enum status run_read_scalar(struct run *, const double *on_device, double *value);
 
-/* ---- optim.c: everything on the device, in order; nothing waits ---- */
-/** SCALAR_SQUARES of this rank: of all ranks together, each gradient element counted once. @collective{none}
+/* ---- optim.c: functions queue their work on the device, in order, and do not wait for it ---- */
+/** Compute this rank's SCALAR_SQUARES, so that over all ranks each gradient element counts once. @collective{none}
  *  @errors E_MEMORY, E_DEVICE */
 enum status optim_squares(struct run *);
-/** The same as exact numbers, of gradients in fp32. @collective{none} */
+/** Compute this rank's squares as exact numbers (exact.h); gradients must be fp32. @collective{none} */
 void optim_exact_squares(struct run *, double numbers[EXACT_NUMBERS]);
-/** Is any own gradient, or the loss, not finite on any rank? Waits for the device. @collective{mesh}
+/** Find whether an own gradient, or the loss, is not finite on some rank. Waits for the device. @collective{mesh}
  *  @errors E_MEMORY, E_DEVICE, E_TIMEOUT, E_COMM */
 enum status optim_non_finite(struct run *, bool *found);
-/** min(1, clip / (norm + 1e-6)); 1 when clip is 0. As PyTorch and Megatron. */
+/** @return min(1, clip / (norm + 1e-6)), or 1 if clip is 0, as in PyTorch and Megatron */
 double optim_clip_factor(double norm, double clip);
-/** The update of own elements, as a step's record says: its rate, gradients times its SCALAR_MULTIPLIER (NaN: nothing
- *  changes), as update n_update. @collective{none} @errors E_MEMORY, E_DEVICE */
+/** Update the own elements, as update n_update of the record, with the record's rate. Gradients are multiplied by its
+ *  SCALAR_MULTIPLIER; if that is NaN, nothing changes. @collective{none} @errors E_MEMORY, E_DEVICE */
 enum status optim_step(struct run *, const struct step_record *);
-/** The plan's settings, for update `step` (from 1) with this rate; multiplier: on the device. Pure. */
+/** The optimizer's settings of the plan, for update `step` (from 1) and this rate. @param multiplier on the device */
 struct optimizer_settings optim_settings(const struct plan *, double lr, int64_t step, const double *multiplier);
 
 /* ---- init.c ---- */
-/** Initial values of what this rank holds: a pure function of (seed, name, global element). Moments are zero.
+/** Initialize this rank's params. A value is a pure function of (seed, name, global element). Moments are zero.
  *  @errors E_MEMORY, E_DEVICE */
 enum status params_initialise(struct run *);

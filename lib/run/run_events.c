@@ -25,7 +25,7 @@ enum status run_param_event(void *self, const struct param_event *e) {
     return emit(self, (struct event){events[e->kind], e->param, e->buffer, e->final, e->forward});
 }
 
-/* ---- the step, and in it one phase after the other ---- */
+/* ---- spans of a step and its phases ---- */
 const char *run_phase_name(enum run_phase phase) {
     static const char *const names[N_PHASES] = {"clear gradients", "forward and backward", "sum loss",
                                                 "end of backward", "combine gradients",
@@ -43,7 +43,7 @@ void run_record_step(struct run *r) {
 
 void run_enter(struct run *r, enum run_phase phase) {
     struct spans *s = r->exec.spans;
-    if (!s || s->now.step < 0) return;                               /* an update that is repeated after its step */
+    if (!s || s->now.step < 0) return;                               /* settling may repeat an update after its step */
     span_close(s, s->open_phase);
     s->open_phase = span_open(s, SPAN_PHASE, (int)phase);
 }

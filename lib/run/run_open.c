@@ -106,7 +106,7 @@ static enum status allocate(struct run *r, enum run_watch wanted) {
     TRY(open_disk(r));
     for (enum tier tier = 0; tier < N_TIERS; tier++)
         for (enum role role = 0; role < N_ROLES; role++) TRY(open_arena(r, tier, role, watch));
-    /* touch its pages before the first save, for which training waits */
+    /* touch the arena's pages now, because training waits for a save */
     const struct arena *save = &r->arenas[TIER_HOST][ROLE_SAVE];
     if (!watch) TRY(save->device->clear(save->device, save->base, save->bytes));
     r->combining = calloc((size_t)r->program.n_params + 1, sizeof *r->combining);

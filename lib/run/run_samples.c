@@ -1,4 +1,4 @@
-/* The samples of a step, the model's data made from them, and this rank's places of that data. */
+/* Read the samples of a step, let the model change them, and take the positions that this rank holds. */
 #include "lib/run/run_state.h"
 
 #include "lib/program/sums.h"
@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The number of a microbatch's first sample in the step's batch. It depends on the layout through this rank alone;
- * but where sums are fixed, samples that are added first are neighbors. */
+/* The number, in the step's batch, of a microbatch's first sample. With fixed sums, samples whose gradients are added
+ * first are neighbors. */
 static int64_t first_number(const struct run *r, int microbatch) {
     const struct plan *p = &r->plan;
     if (!r->program.fixed_sums)
@@ -16,7 +16,7 @@ static int64_t first_number(const struct run *r, int microbatch) {
     return sums_first_sample(&r->program, &p->place, &r->schedule, microbatch, p->micro_batch);
 }
 
-/* Samples go on where they stopped, though the batch may be of another size now. */
+/* A resumed run continues with the next sample, even if its batch has another size than before. */
 int64_t run_samples_before(const struct run *r, int64_t step) {
     return r->first_sample + step * r->plan.global_batch;
 }
@@ -37,8 +37,8 @@ static void note_unread(struct evaluation *e) {
     status_clear();
 }
 
-/* Sample number `number` of the step's batch, whole: whole[d] has T tokens of each kind of data. Training counts
- * samples from 0 up, over the whole run; evaluation from -1 down. */
+/* Read sample `number` of the step's batch: T tokens for each kind of data d, in whole[d]. The model's sample function
+ * gets the sample's number in the run: training counts from 0 up, evaluation from -1 down. */
 static enum status fetch_sample(const struct run *r, int64_t number, int32_t *const whole[N_DATA]) {
     const struct plan *p = &r->plan;
     bool training = !r->evaluation;
@@ -51,14 +51,14 @@ static enum status fetch_sample(const struct run *r, int64_t number, int32_t *co
         if (status == OK || training) return status;
         note_unread(r->evaluation);
     }
-    for (int64_t t = 0; t < p->seq; t++) {                           /* beyond the end: no loss is taken here */
+    for (int64_t t = 0; t < p->seq; t++) {                           /* after the split's end: no loss */
         whole[DATA_TOKENS][t] = whole[DATA_SEGMENTS][t] = whole[DATA_DECODER][t] = 0;
         whole[DATA_TARGETS][t] = -1;
     }
     return OK;
 }
 
-/* The places of a sequence that this rank holds. */
+/* Copy the positions of sequence b that this rank holds. */
 static void take(const struct type *type, int64_t b, const int32_t *whole, int32_t *to) {
     const struct axis *held = shape_axis(&type->shape, 'T');
     for (int64_t i = 0; i < held->n; i++) to[b * held->n + i] = whole[axis_global(held, i)];

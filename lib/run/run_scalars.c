@@ -1,7 +1,7 @@
-/* Numbers of a step on their way from the device to the host. */
+/* Copy a step's numbers from the device to the host. */
 #include "lib/run/run_state.h"
 
-/* On the CPU work is done when it is issued, and there may be no world. */
+/* On the CPU, work is done when it is issued. A CPU run may also lack the world that comm_wait_device needs. */
 enum status run_wait(const struct run *r, const struct device_mark *mark, const char *what) {
     return r->device->kind == DEVICE_CPU ? OK : comm_wait_device(mark, what);
 }

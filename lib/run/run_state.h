@@ -5,15 +5,15 @@
 #include "lib/run/run.h"
 #include "lib/run/scores.h"
 
-/* An evaluation that runs (evaluate.c). */
+/* A running evaluation (evaluate.c). */
 struct evaluation {
-    int64_t first;                       /* sample of the batch that is running */
-    char unread[512];                    /* why this rank could not read its first such sample; "": it read all */
+    int64_t first;                       /* the first sample of the running batch */
+    char unread[512];                    /* the error of the first sample that this rank could not read; "": none */
     struct scores scores;                /* of a model of clicks */
 };
 
 /* ---- run_samples.c ---- */
-/* The executor's hook, of a run: a microbatch's data, at the places of a sequence that this rank holds.
+/* The executor's hook `fetch` of a run: read a microbatch's data, at the positions of a sequence that this rank holds.
  * @errors E_MEMORY, E_DATA, those of the model's sample */
 enum status run_fetch(void *run, int microbatch, int32_t *const data[N_DATA]);
 
@@ -29,18 +29,18 @@ enum status run_see_scores(void *run, const void *logits, const int32_t *labels)
 enum status run_check_ids(const struct run *, const struct data_split *, int64_t first, int64_t n);
 
 /* ---- run_step.c ---- */
-/* The executor's hook, of a run: the step before this one is settled (update.h), and gradients may be written.
+/* The executor's hook `settle` of a run: settle the step before this one (update.h). Then gradients may be written.
  * @collective{mesh} @errors those of update_settle */
 enum status run_settle(void *run, bool *again);
 
 /* ---- run_events.c ---- */
-/* The executor's hook, of a run: a row has reached an event of a param, whose weight or gradient lies in
- * `buffer`; calls the subscribers. final: as in struct event.  @errors those of the subscribers */
+/* The executor's hook for a param's event, of a run: call the subscribers. The param's weight or gradient lies in
+ * `buffer`; final: as in struct event.  @errors those of the subscribers */
 enum status run_param_event(void *run, const struct param_event *);
-/* An event that is of no param. @errors those of the subscribers */
+/* Call the subscribers of an event that belongs to no param. @errors those of the subscribers */
 enum status run_emit(struct run *, enum event_kind);
-/* The step begins; this phase of it begins, and the one before ends; the step ends: spans, where they are recorded
- * (lib/base/span.h). */
+/* Record spans (lib/base/span.h), if the run has a recorder: begin the step; end the phase and begin the next one; end
+ * the step. */
 void run_record_step(struct run *);
 void run_enter(struct run *, enum run_phase);
 void run_record_end(struct run *);

@@ -1,4 +1,4 @@
-/* A step: the whole algorithm in one screen, see run_phases. */
+/* A training step. run_phases shows the whole algorithm on one screen. */
 #include "lib/run/run_state.h"
 
 #include "lib/device/stopwatch.h"
@@ -11,8 +11,8 @@
 #include <omp.h>
 #include <stdio.h>
 
-/* Clears sharded gradients (ZeRO 2 and 3), to which buckets are added; whole ones are overwritten by the first row that
- * writes them (gradients.c). Neighbors in the arena are cleared together. */
+/* Clear sharded gradients (ZeRO 2 and 3), to which buckets are added. The first row that writes a whole gradient
+ * overwrites it (gradients.c), so whole gradients are not cleared. Arena neighbors are cleared together. */
 static enum status clear_gradients(struct run *r) {
     const struct device *d = run_grad_device(r);
     char *from = NULL, *end = NULL;
@@ -28,8 +28,8 @@ static enum status clear_gradients(struct run *r) {
     return d->clear(d, from, end - from);
 }
 
-/* The rate follows the updates, not the steps: while a dynamic loss scale finds its level, warmup waits. As
- * Megatron. */
+/* The learning rate follows the number of updates, not of steps, as in Megatron. So warmup does not advance while a
+ * dynamic loss scale skips steps. */
 static struct step_record *begin_step(struct run *r) {
     struct step_record *s = &r->record[r->n_step % STEPS_AHEAD];
     r->exec.n_step = (uint64_t)r->n_step;
@@ -42,7 +42,7 @@ static struct step_record *begin_step(struct run *r) {
     return s;
 }
 
-/* The step before the one that runs, if it still waits for its loss and norm. */
+/* The previous step, if its loss and norm are still unknown; else NULL. */
 static struct step_record *unsettled(struct run *r) {
     struct step_record *last = &r->record[(r->n_step + STEPS_AHEAD - 1) % STEPS_AHEAD];
     return r->n_started > 0 && !last->settled ? last : NULL;
@@ -76,7 +76,7 @@ enum status run_check_threads(const struct run *r) {
 static enum status run_phases(struct run *r, struct step_record *step) {
     run_enter(r, PHASE_CLEAR);
     TRY(versions_begin_step(r));
-    if (!r->schedule.validates || !unsettled(r)) TRY(clear_gradients(r));   /* else run_settle does */
+    if (!r->schedule.validates || !unsettled(r)) TRY(clear_gradients(r));   /* else run_settle clears */
     run_enter(r, PHASE_SCHEDULE);
     TRY(exec_run(&r->exec, &r->schedule, true));                     /* every microbatch forward and backward */
     if (!plan_has_samples(&r->plan)) TRY(run_emit(r, EVENT_NO_SAMPLES));
@@ -105,12 +105,12 @@ enum status run_step_start(struct run *r) {
     return end_step(r, step);
 }
 
-/* Nothing has changed a weight since that step (with a flush): it is undone by counting it as not done. */
+/* With a flush no weight has changed since that step, so resetting the counters undoes the step. */
 static enum status refuse_non_finite(struct run *r, const struct step_record *step, const char *what, double value) {
     struct step_record *later = unsettled(r);
     bool again;
     if (isfinite(value)) return OK;
-    if (later) TRY(update_settle(r, later, &again));                 /* nothing of it stays on its way */
+    if (later) TRY(update_settle(r, later, &again));                 /* complete its sums in flight */
     r->n_step = step->n_step;
     r->n_update = step->n_update;
     return FAIL(E_NUMERIC,
@@ -125,7 +125,7 @@ enum status run_step_finish(struct run *r) {
     struct step_record *step = &r->record[(r->n_step - r->n_started) % STEPS_AHEAD];
     bool again;
     char what[48];
-    TRY(update_settle(r, step, &again));                             /* if a later step has not yet */
+    TRY(update_settle(r, step, &again));                             /* no-op if a later step did it */
     snprintf(what, sizeof what, "step %" PRId64, step->n_step + 1);
     TRY(run_wait(r, &step->mark, what));
     if (r->exec.stopwatch) TRY(stopwatch_collect(r->exec.stopwatch));
@@ -139,7 +139,7 @@ enum status run_step_finish(struct run *r) {
     if (r->norm_axis != AXIS_MESH && !isfinite(step->scalars[SCALAR_MESH_SQUARES])) x->grad_norm = NAN;
     x->clip_factor = r->skipped ? NAN : optim_clip_factor(x->grad_norm, r->plan.clip);
     r->last = *x;
-    /* every rank has the same numbers: all leave here or none */
+    /* every rank has the same numbers, so all ranks fail here or none */
     if (!r->may_skip) TRY(refuse_non_finite(r, step, "loss", x->loss));
     if (!r->skipped) TRY(refuse_non_finite(r, step, "gradient norm", x->grad_norm));
     r->n_done = step->n_step + 1;

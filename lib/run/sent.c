@@ -1,4 +1,4 @@
-/* Exchanges of a step, counted by tables. See sent.h. */
+/* Count the exchanges of a step with the tables of lib/comm/hops/. See sent.h. */
 #include "lib/run/sent.h"
 
 #include "lib/base/integer.h"
@@ -18,7 +18,7 @@ static bool is_message(const struct exchange *x) { return x->op == COMM_SEND || 
 
 /* ---- one exchange ---- */
 
-/* The group of a rank along an axis: its ranks' nodes, and how many they are. @return which of them it is */
+/* Find a rank's group along an axis: its size (shape->n) and its ranks' nodes. @return the rank's index in the group */
 static int find_group(const struct sent_rules *rules, const struct mesh_sizes *sizes, enum mesh_axis axis, int rank,
                       struct hop_shape *shape, int *node) {
     const struct mesh_place mine = mesh_place_of(sizes, rank);
@@ -34,7 +34,7 @@ static int find_group(const struct sent_rules *rules, const struct mesh_sizes *s
     return me;
 }
 
-/* `times` operations of shape.count elements, as rank `me` of the group sees them. */
+/* Add `times` operations of shape.count elements, from the view of rank `me` of the group. */
 static enum status add_operations(const struct sent_rules *rules, const struct exchange *x, struct hop_shape shape,
                                   int me, int64_t times, struct sent *out) {
     const struct comm_algorithm *algorithm;

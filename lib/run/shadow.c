@@ -1,6 +1,7 @@
 #include "lib/run/shadow.h"
 
-/* The weight's own elements, and all of the states; NULL: it is no array that an update changes. */
+/* The names of the copies of arrays that an update changes; NULL for other arrays. The weight's copy has only the own
+ * elements. */
 static const char *const NAMES[N_FIXED_ARRAYS] = {
     [ARRAY_WEIGHT] = "weight before", [ARRAY_STATE] = "state1 before", [ARRAY_STATE + 1] = "state2 before",
     [ARRAY_MASTER] = "master before"};

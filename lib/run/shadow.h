@@ -1,5 +1,5 @@
-/* A copy of the state before an update: own weights, both moments and the master copy (role optim). With it a wrong
- * update is undone to the bit. */
+/* A copy of the state before an update: own weights, both moments and the master copy (role optim). Restoring the copy
+ * undoes a wrong update to the bit. */
 #pragma once
 
 #include "lib/run/run.h"
@@ -8,6 +8,6 @@
 enum status shadow_add(struct program *);
 /** Copy the state, before the update. @collective{none} @errors E_DEVICE */
 enum status shadow_take(struct run *);
-/** Copy it back. Other ranks' copies of own weights, which ZeRO keeps, follow when they are published again.
+/** Restore the state. Other ranks' copies of own weights (ZeRO) are corrected when they are published again.
  *  @collective{none} @errors E_DEVICE */
 enum status shadow_restore(struct run *);

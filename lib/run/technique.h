@@ -48,12 +48,12 @@ struct technique {
     const char *name;
     struct own_options options;
     unsigned claims;
-    bool yields;      /* if its claim is taken, this technique is skipped; otherwise the combination is refused */
+    bool yields;      /* if its claim is taken: true: this technique is skipped; false: the combination is refused */
     bool codes;       /* with CLAIM_GRAD_SUM: it sends gradients in the codec of plan_codec */
 
     /* ---- questions: asked by plan_settle, the driver and the planner ---- */
     bool (*wanted)(const struct plan *);
-    /* if steps overlap: the option that makes them synchronous, as in "schedule 1f1b"; if they do not: NULL */
+    /* NULL if steps do not overlap; else the option that makes them synchronous, as in "schedule 1f1b" */
     const char *(*asynchronous)(const struct plan *);
     /* the number of replicas without samples, which are the last along dp; settle refuses a number of dp or more */
     int64_t (*serving)(const struct plan *);
@@ -82,16 +82,16 @@ struct technique {
     void (*detach)(struct run *, void *self);
 
     /* ---- keep: called by lib/checkpoint; keeper: by driver/train ---- */
-    struct json_t *(*save)(const void *self);                         /* for a checkpoint, equal on all ranks; new */
-    enum status (*load)(struct run *, void *self, const struct json_t *);  /* load it. @errors E_FORMAT */
+    struct json_t *(*save)(const void *self);                         /* new JSON for a checkpoint, equal on ranks */
+    enum status (*load)(struct run *, void *self, const struct json_t *);  /* load save's JSON. @errors E_FORMAT */
     bool (*term)(const struct run *, const void *self, int i, struct rank_term *out);   /* false: no term i */
     const struct keeper *keeper;
 };
 
 /* Each phase of a step has its own event, so that the order in which techniques attach never matters. */
 enum event_kind {
-    EVENT_PARAM_AHEAD,    /* a block will use the param soon: a technique may start to fill event->buffer. For gathered
-                           * params (param_is_gathered); for whole ones in forward only */
+    EVENT_PARAM_AHEAD,    /* a block will use the param soon: a technique may start to fill event->buffer. Emitted for
+                           * gathered params (param_is_gathered), and for whole params in forward */
     EVENT_PARAM_NEEDED,   /* a block uses the param now: event->buffer must hold its weight */
     EVENT_PARAM_DONE,     /* the block does not use the param again in this action */
     EVENT_GRAD_READY,     /* event->buffer holds the param's gradient; `final`: this step adds no more to it */

@@ -1,6 +1,6 @@
 /* ranks: 1 2  threads: 1
  *
- * A mixture of experts as a part of a run: what it refuses, what it reports, what is never computed again. */
+ * A run with a mixture of experts: plans that are refused, reported numbers, and routes that are never recomputed. */
 #include "driver/recipe.h"
 #include "lib/ops/moe/moe_route.h"
 #include "lib/run/run.h"
@@ -43,7 +43,7 @@ TEST(test_mixtral_without_experts_is_refused) {
     run_destroy(&r);
 }
 
-/* The default is one for all layouts; a rank that has no whole number of groups says what would fit. */
+/* The default group is the same in all layouts. If a rank has no whole number of groups, the error says what fits. */
 TEST(test_a_group_must_lie_on_one_rank) {
     struct plan p = moe_plan(8, 2, 1);
     struct run r;
@@ -91,7 +91,7 @@ TEST(test_the_router_stays_in_full_precision) {
     run_destroy(&r);
 }
 
-/* Full recomputation makes logits and the experts' hidden units again, and no decision. */
+/* Full recomputation replays the logits and the experts' hidden units, but never the routing. */
 TEST(test_picks_are_never_made_again) {
     struct plan p = moe_plan(8, 2, 1);
     struct run r;
@@ -109,14 +109,14 @@ TEST(test_picks_are_never_made_again) {
     assert_int_equal(routes, 0);
 }
 
-/* ---- what is reported ---- */
+/* ---- reported numbers ---- */
 static enum status first_step(struct plan p, struct run *r) {
     TRY(layout_open(r, p, WATCH_NOTHING));
     return run_step(r);
 }
 
-/* Every token at every expert: f is 1/E, and sum p is 1, so the load loss of a layer is its weight, whatever the router
- * says; each of four layers and eight microbatches counts, and counts once. */
+/* Every token goes to every expert, so an expert's fraction f of tokens is 1/E, and its probabilities p sum to 1. Then
+ * a layer's load loss is its weight (0.05) for any router. Each of four layers and eight microbatches counts once. */
 TEST(test_losses_of_all_layers_and_microbatches_count_once) {
     struct run r;
     struct plan p = moe_plan(4, 4, 0);
@@ -129,9 +129,9 @@ TEST(test_losses_of_all_layers_and_microbatches_count_once) {
     run_destroy(&r);
 }
 
-/* ---- slopes of the whole loss, router and experts included: the serial run itself is right ----
- * A choice that flips between the two points is a step and no slope: h = 1e-6 is small enough here. Then the losses, of
- * about 5, are known to 1e-15, and the quotient to 1e-9; its curvature is h^2 times a third derivative. */
+/* ---- finite differences of the whole loss, with router and experts, check the serial run's gradients ----
+ * h = 1e-6 is so small that no token changes its experts between the two points. The losses, about 5, are exact to
+ * 1e-15, and the quotient to 1e-9; its truncation error is h^2 times a third derivative. */
 static enum status loss_at(struct run *r, double *w, double value, double *loss) {
     double before = *w, aux = 0;
     *w = value;
@@ -179,7 +179,7 @@ TEST(test_gradients_of_a_model_with_experts_are_slopes) {
     }
 }
 
-/* With room for all nothing is dropped. The busiest expert has at least its share, and at most all tokens. */
+/* With room for all tokens, no choice is dropped. The fullest expert has at least its share, and at most all tokens. */
 TEST(test_losses_of_routers_are_reported_apart) {
     struct run with, without;
     struct plan p = moe_plan(8, 2, 0);

@@ -1,7 +1,7 @@
 /* ranks: 1 2  device: cpu
  *
- * Evaluation against GPT-2 in plain loops: one sequence at a time, nothing blocked, fused, saved or shared. Whatever
- * the batch or the layout, the validation loss is the mean over the tokens of the split. */
+ * Evaluation against GPT-2 in plain loops: one sequence at a time, without blocking, fusion or sharding. In every batch
+ * size and layout, the validation loss must be the mean over the tokens of the split. */
 #include "driver/recipe.h"
 #include "lib/run/run.h"
 #include "tests/layouts.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- GPT-2, plainly. Weights are found by name in a serial run; x is (T,C) ---- */
+/* ---- GPT-2 in plain loops. Weights are found by name in a serial run; x is (T,C) ---- */
 enum { T = 8, C = 16, HEADS = 4, D = C / HEADS, V = 131, LAYERS = 2 };
 
 static const double *weight(const struct run *r, const char *block, const char *name) {
@@ -41,7 +41,7 @@ static double gelu(double x) {
     return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
 }
 
-/* One head at one position: softmax over what has come so far. qkv is (T,3,H,D). */
+/* One head at position t: softmax over the positions 0 .. t. qkv is (T,3,H,D). */
 static void attend(double *y, double qkv[T][3][HEADS][D], int t, int h) {
     double score[T], sum = 0;
     for (int j = 0; j <= t; j++) {
@@ -79,7 +79,7 @@ static void mlp_half(const struct run *r, const char *block, double x[T][C]) {
     }
 }
 
-/* -log of the probability of the target */
+/* -log of the target's probability */
 static double surprise(const struct run *r, const double *x, int target) {
     double normed[C], logits[V], sum = 0;
     layernorm(normed, x, weight(r, "head", "lnf.g"), weight(r, "head", "lnf.b"));
@@ -103,7 +103,7 @@ static double sequence_loss(const struct run *r, const int32_t *tokens, const in
     return sum;
 }
 
-/* Mean over the first n samples of the split. Its tokens are counted here, not asked for. */
+/* The mean over the first n samples of the split. This function counts the tokens itself. */
 static double plain_loss(const struct run *r, int n) {
     double sum = 0;
     for (int i = 0; i < n; i++) {
@@ -117,7 +117,7 @@ static double plain_loss(const struct run *r, int n) {
     return sum / (n * T);
 }
 
-/* ---- runs: 13 samples and 5 tokens more of the demonstration text are the validation split ---- */
+/* ---- runs: the validation split is 13 samples and 5 more tokens of the demonstration text ---- */
 enum { SAMPLES = 13 };
 
 static struct plan layout(int dp, int tp, int pp, int global_batch, int micro_batch) {
@@ -132,8 +132,8 @@ static struct plan layout(int dp, int tp, int pp, int global_batch, int micro_ba
     return p;
 }
 
-/* Larger weights than fresh ones, so that samples have losses of their own: a mean over the wrong samples shows.
- * @collective{world} */
+/* Create a run with larger weights than initial ones, so that samples have different losses, and a mean over the wrong
+ * samples shows. @collective{world} */
 static enum status create(struct run *r, struct plan *p) {
     static struct data_file *file;
     memset(r, 0, sizeof *r);
@@ -149,7 +149,7 @@ static enum status create(struct run *r, struct plan *p) {
     return OK;
 }
 
-/* Each process by itself; the mean over the first n samples. */
+/* The mean over the first n samples; each process computes it alone. */
 static enum status expected_loss(int n, double *loss) {
     struct run r;
     struct plan p = layout(1, 1, 1, 1, 1);
@@ -167,7 +167,7 @@ static enum status evaluated(struct plan p, int64_t n_batches, double *loss) {
     return status;
 }
 
-/* Two ways to do the same few thousand operations in fp64; sums of up to 131 terms, 2 layers: far below 1e-12. */
+/* Both sides do the same few thousand operations in fp64, with sums of up to 131 terms: errors are far below 1e-12. */
 static void check(struct plan p, int64_t n_batches, int n_samples) {
     double expected = 0, loss = 0;
     enum status status = expected_loss(n_samples, &expected);
@@ -184,7 +184,7 @@ static struct plan nth_layout(int n, int global_batch, int micro_batch) {
 static int n_layouts(void) { return comm_world_size() == 1 ? 1 : 3; }
 
 /* ---- the tests ---- */
-/* 13 samples: batches of 4 leave one over, of 16 hold more than there is, of 2 in one microbatch or two. */
+/* Of 13 samples, batches of 4 leave one over, a batch of 16 is not full, and batches of 2 also leave one over. */
 TEST(test_validation_loss_is_the_plain_mean_in_every_layout_and_batch) {
     const struct { int global_batch, micro_batch; } batches[] = {{2, 1}, {4, 1}, {4, 2}, {16, 4}, {16, 8}};
     for (int n = 0; n < n_layouts(); n++)
@@ -245,7 +245,7 @@ TEST(test_no_validation_data_is_said) {
     assert_fails(status, E_DATA, "no validation data", "val-data", "val-fraction");
 }
 
-/* ---- what does not get to its end ---- */
+/* ---- evaluations that do not reach their end ---- */
 static enum status after_two(void *self, bool *ends) {
     int *asked = self;
     *ends = ++*asked == 2;
@@ -266,7 +266,7 @@ TEST(test_it_ends_where_the_watcher_says_so) {
     }
 }
 
-/* The last rank alone cannot read its samples: the others are in the middle of a batch with it. */
+/* Only the last rank cannot read its samples, while the other ranks are in the same batch. */
 TEST(test_a_sample_that_one_rank_cannot_read_fails_all_and_training_goes_on) {
     for (int n = 0; n < n_layouts(); n++) {
         struct run r;

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Norm, clipping and AdamW on a real run, against the formulas written out plainly. */
+ * Norm, clipping and AdamW of a real run, against the formulas in plain loops. */
 #include "driver/recipe.h"
 #include "lib/run/run.h"
 #include "tests/layouts.h"
@@ -38,7 +38,7 @@ static struct plan plan_with(double clip, double weight_decay) {
     return p;
 }
 
-/* ---- AdamW as the paper has it, one element at a time; no word about threads, shards or fused products ---- */
+/* ---- AdamW as in the paper, one element at a time, without threads, shards or fused products ---- */
 struct adam { double *w, *m, *v; int64_t n; };
 
 static struct adam adam_init(const struct param *p) {
@@ -64,8 +64,8 @@ static void adam_step(struct adam *a, const double *grad, double factor, double 
     }
 }
 
-/* By name, as a person would say it: biases, and layernorm's gain and bias, are vectors; the rest are matrices. The
- * table's own flag is what is tested. */
+/* Decide by name, because w->decay is under test: biases, and layernorm's gain and bias, are vectors; all other params
+ * are matrices. */
 static bool decays(const struct param *w) {
     const char *end = w->name + strlen(w->name) - 2;
     return strcmp(end, ".b") != 0 && strcmp(end, ".g") != 0;
@@ -87,8 +87,8 @@ static double plain_factor(double norm) {
 }
 
 /* ---- norm and clipping ---- */
-/* n terms, all positive: a sum in any order is within n u of exact, u = 2^-53; the root halves it. Here n is about
- * 10^4. */
+/* A sum of n positive terms, in any order, has a relative error of at most n u, u = 2^-53; the root halves it. Here n
+ * is about 10^4. */
 TEST(test_norm_is_that_of_all_gradients) {
     struct plan p = plan_with(0.5, 0.1);
     create(&p);
@@ -98,7 +98,7 @@ TEST(test_norm_is_that_of_all_gradients) {
     assert_close(r.last.grad_norm, norm, norm * n * 0x1p-53);
 }
 
-/* A pipeline's second copy of the embedding, a replica's copy of everything: somebody else counts it. */
+/* A second copy (the pipeline's copy of the embedding, a replica's copy of all params) is counted by another rank. */
 TEST(test_norm_leaves_out_what_is_counted_elsewhere) {
     struct plan p = plan_with(0.5, 0.1);
     create(&p);
@@ -118,14 +118,14 @@ TEST(test_norm_leaves_out_what_is_counted_elsewhere) {
 
 TEST(test_clip_factor_is_pytorchs) {
     assert_close(optim_clip_factor(4, 1), 1 / 4.000001, 1e-16);
-    assert_close(optim_clip_factor(1e-6, 1e-6), 0.5, 1e-16);         /* here the 1e-6 is half of it */
+    assert_close(optim_clip_factor(1e-6, 1e-6), 0.5, 1e-16);         /* here the 1e-6 halves the factor */
     assert_close(optim_clip_factor(0.5, 1), 1, 0);                   /* gradients are never made longer */
     assert_close(optim_clip_factor(1, 1), 1 / 1.000001, 1e-16);
     assert_close(optim_clip_factor(0, 1), 1, 0);
     assert_close(optim_clip_factor(1e9, 0), 1, 0);                   /* clip 0: off */
 }
 
-/* grad_norm is the norm before clipping, in metrics as in the struct. */
+/* grad_norm is the norm before clipping. */
 TEST(test_step_reports_the_norm_before_clipping) {
     struct plan p = plan_with(0.01, 0.1);
     create(&p);
@@ -145,8 +145,8 @@ static double largest_difference(struct adam *a) {
     return worst;
 }
 
-/* Both sides do a dozen roundings of numbers below 1.2 a step (layernorm gains are 1, all else is less), each at most
- * u = 2^-53 of them: 3 steps stay below 3 x 12 x 1.2 u. */
+/* In each step both sides round numbers below 1.2 (layernorm gains are 1, other weights less) a dozen times, each time
+ * by at most u = 2^-53 of the number. So the error of 3 steps is below 3 x 12 x 1.2 u. */
 static void check_adamw(const struct plan *plan) {
     create(plan);
     int n = r.program.n_params;
@@ -178,7 +178,7 @@ TEST(test_three_steps_are_adamw_without_clipping) {
     check_adamw(&p);
 }
 
-/* A decay so strong that forgetting it, or giving it to a bias or a gain, cannot hide. */
+/* The decay is so strong that missing it, or applying it to a bias or a gain, shows. */
 TEST(test_decay_is_for_matrices_only) {
     struct plan p = plan_with(0.5, 10);
     int n_matrices = 0;
@@ -199,7 +199,7 @@ TEST(test_warmup_reaches_the_optimizer) {
 }
 
 /* ---- own elements ---- */
-/* As with zero: of each param this rank updates elements 3 .. 3 + n, and no other moves. */
+/* As with zero, this rank updates elements 3 .. 3 + n of each param, and must change no other element. */
 TEST(test_only_own_elements_are_updated) {
     struct plan p = plan_with(0.5, 0.1);
     create(&p);
@@ -224,9 +224,9 @@ TEST(test_own_elements_lie_where_the_param_is_kept) {
     double weight[10], grad[10];
     struct param w = {.type = {FP64, {1, {axis_whole('C', 10)}}}, .grad_type = {FP64, {1, {axis_whole('C', 10)}}},
                       .weight = weight, .grad = grad, .own_first = 4, .own_n = 3};
-    assert_ptr_equal(param_own_weight(&w), weight + 4);              /* whole: in the middle of it */
+    assert_ptr_equal(param_own_weight(&w), weight + 4);              /* whole: own elements are inside */
     assert_ptr_equal(param_own_grad(&w), grad + 4);
-    w.weight_residence = w.grad_residence = RESIDENT_OWN;                          /* only the own part is there */
+    w.weight_residence = w.grad_residence = RESIDENT_OWN;                          /* only own elements exist */
     assert_ptr_equal(param_own_weight(&w), weight);
     assert_ptr_equal(param_own_grad(&w), grad);
 }

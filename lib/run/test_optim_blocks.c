@@ -1,7 +1,7 @@
 /* ranks: 1
  *
- * The update in blocks: every own element of every offloaded param in exactly one part, no two arrays of a block in the
- * same bytes, nothing beyond the slot; and what a step reads and writes is the formula's, whatever the window. */
+ * The update in blocks. Every own element of every offloaded param is in exactly one part; the arrays of a block do not
+ * overlap, and lie inside the slot. For every window, a step reads and writes the bytes of the formula. */
 #include "driver/recipe.h"
 #include "lib/device/arena.h"
 #include "lib/device/disk.h"
@@ -27,7 +27,7 @@ static void compile(struct run *r, struct plan p, int device) {
     assert_ok(run_compile(r, &train_recipe, &p, 1, NULL, NULL));
 }
 
-/* Each part begins where the last one of its param ended. */
+/* Each part begins where the param's previous part ended. */
 static void check_every_element_once(const struct run *r) {
     int64_t *next = calloc((size_t)r->program.n_params, sizeof *next);
     assert_non_null(next);
@@ -68,7 +68,8 @@ static void check_slots(const struct run *r) {
     assert_true(o->slot_bytes * OPTIM_SLOTS <= (int64_t)(offload_options(&r->plan)->window * (1 << 20)));
 }
 
-/* m and v, a master with bf16 weights; with params also weights, not read where they are masters rounded. */
+/* A file holds m and v, with bf16 weights also a master, and with `params` also weights. Weights that are rounded
+ * masters are not read. */
 static void check_formula(const struct run *r, int64_t weight_size, bool master, bool params) {
     int64_t read = 0, written = 0;
     for (int i = 0; i < r->program.n_params; i++) {
@@ -104,7 +105,7 @@ TEST(test_blocks_cover_every_element_once) {
                 }
 }
 
-/* On a CPU states in host memory are where AdamW can reach them; for a GPU gradients and weights pass through. */
+/* On a CPU, AdamW updates states in host memory in place, without slots. On a GPU, gradients and weights use slots. */
 TEST(test_blocks_of_the_host_tier) {
     for (int device = PLAN_DEVICE_CPU; device <= PLAN_DEVICE_CUDA; device++) {
         struct plan p = disk_plan(PRECISION_BF16, OFFLOAD_OPTIMIZER, 0.7);

@@ -15,7 +15,7 @@ static struct plan default_plan(void) {
     return p;
 }
 
-/* mesh.shard has no option: ranks divided by what the stack held there. */
+/* No option sets mesh.shard. If it kept the stack's bytes, ranks would be divided by garbage. */
 TEST(test_a_plan_of_defaults_keeps_nothing_of_what_the_memory_held) {
     struct plan p, q;
     struct options *o;
@@ -58,8 +58,8 @@ TEST(test_settling_twice_changes_nothing) {
     assert_memory_equal(&again, &p, sizeof p);
 }
 
-/* One stage: all of the share at once. More: the largest that leaves at least 2 pp microbatches, to keep the bubble
- * below a third; and single sequences when there are not enough. */
+/* With one stage the microbatch is the whole share. With more it is the largest that leaves at least 2 pp microbatches,
+ * which keeps the bubble below a third; with too few sequences it is one sequence. */
 TEST(test_micro_batch_is_chosen_to_fill_the_pipeline) {
     const struct { int64_t pp, global_batch, micro; int n_microbatches; } expected[] = {
         {1, 24, 24, 1}, {2, 24, 6, 4}, {3, 24, 4, 6}, {4, 24, 3, 8}, {4, 20, 2, 10}, {4, 7, 1, 7}, {4, 2, 1, 2}};
@@ -115,7 +115,7 @@ TEST(test_refuses_a_layout_of_another_size_than_the_world) {
                  "leave --dp out");
 }
 
-/* As show asks: no world yet. */
+/* The command show settles with a world of 0. */
 TEST(test_a_world_of_0_is_what_the_layout_takes) {
     struct plan p = small_plan();
     p.mesh.tp = 3;
@@ -128,7 +128,7 @@ TEST(test_a_world_of_0_is_what_the_layout_takes) {
     assert_int_equal(plan_ranks(&p), 8);
 }
 
-/* Ranks are ints: 2^31 are one too many. */
+/* Ranks are ints, so 2^31 ranks are one too many. */
 TEST(test_refuses_more_ranks_than_can_be_numbered) {
     struct plan p = small_plan();
     p.mesh.dp = p.mesh.tp = p.heads = p.hidden = p.global_batch = 1000000;
@@ -143,7 +143,7 @@ TEST(test_refuses_more_ranks_than_can_be_numbered) {
     assert_int_equal(plan_ranks(&p), 2147483392);
 }
 
-/* The remedy is the next batch that divides. */
+/* The remedy is the next batch that dp divides. */
 TEST(test_refuses_a_batch_that_dp_does_not_divide) {
     struct plan p = small_plan();
     p.mesh.dp = 5;
@@ -162,7 +162,7 @@ TEST(test_refuses_a_micro_batch_that_does_not_divide) {
     assert_fails(plan_settle(&p, 2), E_CONFIG, "micro-batch=24", "= 12");
 }
 
-/* A refusal is quick, whatever the number: 999999999989 is prime. */
+/* The refusal must be quick even for a large prime number: 999999999989. */
 TEST(test_refuses_a_huge_batch_at_once) {
     struct plan p = small_plan();
     p.global_batch = 999999999989;
@@ -170,7 +170,7 @@ TEST(test_refuses_a_huge_batch_at_once) {
     assert_fails(plan_settle(&p, 1), E_CONFIG, "micro-batch=2", "999999999989", "use one of 1");
     p = small_plan();
     p.global_batch = 999999999989;
-    p.mesh.pp = 2;                                                        /* no microbatch but 1 would do */
+    p.mesh.pp = 2;                                                        /* the only divisor in range is 1 */
     assert_fails(plan_settle(&p, 2), E_CONFIG, "999999999989 microbatches", "raise micro-batch");
 }
 
@@ -192,18 +192,18 @@ TEST(test_divisors_are_all_and_stop_at_the_limit) {
     assert_string_equal(plan_divisors(12, 12), "1, 2, 3, 4, 6, 12");
     assert_string_equal(plan_divisors(12, 5), "1, 2, 3, 4");
     assert_string_equal(plan_divisors(1, 1), "1");
-    const char *many = plan_divisors(6469693230, 1 << 20);           /* 1024 divisors: cut, between two numbers */
+    const char *many = plan_divisors(6469693230, 1 << 20);           /* 1024 divisors: the list is cut between two */
     assert_in_range(strlen(many), 200, 255);
     assert_true(many[strlen(many) - 1] >= '0' && many[strlen(many) - 1] <= '9');
 }
 
-/* Each size is legal, and their product is beyond int64_t: the memory plan would add up negative bytes. */
+/* Each size is legal, but their product overflows int64_t, and the memory plan would sum negative bytes. */
 TEST(test_refuses_sizes_that_cannot_be_counted) {
     struct plan p = small_plan();
     p.hidden = 1000000, p.heads = 1, p.seq = 1000000, p.global_batch = 1000000;
     assert_fails(plan_settle(&p, 1), E_CONFIG, "more than 64 bits can count");
     p = small_plan();
-    /* large, and meant */
+    /* a large but legal model */
     p.layers = 96, p.hidden = 12288, p.heads = 96, p.seq = 131072, p.vocab = 50257, p.global_batch = 16384;
     assert_ok(plan_settle(&p, 1));
 }
@@ -218,15 +218,14 @@ static struct plan schedule_of(int64_t steps, int64_t warmup) {
     return p;
 }
 
-/* lr and min-lr are powers of two, and so is the warmup: the corners are exact. cos(pi) is -1 exactly, cos(pi/2) is
- * 6e-17. */
+/* lr, min-lr and warmup are powers of two, so that the corners are exact. cos(pi) is exactly -1; cos(pi/2) is 6e-17. */
 TEST(test_learning_rate_at_its_corners) {
     struct plan p = schedule_of(25, 8);
-    assert_close(plan_lr(&p, 0), 0.5 / 8, 0);                        /* never zero: a step without a step is wasted */
+    assert_close(plan_lr(&p, 0), 0.5 / 8, 0);                        /* not 0, or the first step would be wasted */
     assert_close(plan_lr(&p, 3), 0.5 / 2, 0);
     assert_close(plan_lr(&p, 7), 0.5, 0);                            /* end of warmup */
     assert_close(plan_lr(&p, 8), 0.5, 0);                            /* start of the cosine */
-    assert_close(plan_lr(&p, 16), (0.5 + 0.125) / 2, 1e-15);         /* half way, between 8 and 24 */
+    assert_close(plan_lr(&p, 16), (0.5 + 0.125) / 2, 1e-15);         /* the middle of 8 .. 24 */
     assert_close(plan_lr(&p, 24), 0.125, 0);                         /* the last step */
     assert_close(plan_lr(&p, 1000), 0.125, 0);
 }
@@ -248,7 +247,7 @@ TEST(test_learning_rate_of_very_short_runs) {
     assert_close(plan_lr(&two, 1), 0.125, 0);
     assert_close(plan_lr(&warming, 3), 0.5 * 4 / 100, 1e-17);
     assert_close(plan_lr(&all_warmup, 3), 0.5, 0);
-    assert_close(plan_lr(&all_warmup, 4), 0.5, 0);                   /* no room for a cosine */
+    assert_close(plan_lr(&all_warmup, 4), 0.5, 0);                   /* warmup takes all steps */
 }
 
 /* ---- place ---- */
@@ -262,7 +261,6 @@ TEST(test_place_is_that_of_the_rank) {
     assert_true(p.place.n.dp == 2 && p.place.n.tp == 2 && p.place.n.pp == 3);
 }
 
-/* Rows are only queued there: their times would be nonsense. */
 TESTS(unit_test(test_a_plan_of_defaults_keeps_nothing_of_what_the_memory_held),
       unit_test(test_dp_is_what_the_world_leaves), unit_test(test_settling_twice_changes_nothing),
       unit_test(test_micro_batch_is_chosen_to_fill_the_pipeline), unit_test(test_given_micro_batch_is_kept),

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * The options of a plan: its own, and those of the job, the techniques and the models. */
+ * The options of a plan, and those of the job, the techniques and the models. */
 #include "driver/recipe.h"
 #include "driver/train/train_options.h"
 #include "pp/pp.h"
@@ -31,7 +31,7 @@ static size_t field_size(const struct option *o) {
     }
 }
 
-/* What scripts and configuration files rely on; an option may join them, none may leave. */
+/* Scripts and configuration files rely on these names. Options may be added, but not removed. */
 TEST(test_table_has_the_promised_names) {
     const char *const promised[] = {"model",       "layers",    "hidden",       "heads",      "seq",
                                     "vocab",       "dropout",   "eps",          "steps",      "global-batch",
@@ -63,15 +63,15 @@ TEST(test_every_option_says_what_it_means) {
     }
 }
 
-/* Every field before `arch`, and of struct shared_options, belongs to exactly one option: bytes that belong to none are
+/* Every field before `arch`, and of struct shared_options, belongs to exactly one option. Bytes without an option are
  * padding before an 8-byte field, fewer than 8 in a row. In the rest of `own` a technique's struct may have padding
- * where it likes, and no byte has two options. */
+ * anywhere, but no byte may have two options. */
 TEST(test_every_field_has_one_option) {
     static int owners[sizeof(struct plan)];
     struct option_table all = all_options();
     size_t shared_end = offsetof(struct plan, own) + sizeof(struct shared_options);
     memset(owners, 0, sizeof owners);
-    owners[offsetof(struct plan, mesh.shard)] = 1;                   /* worked out by zero/ */
+    owners[offsetof(struct plan, mesh.shard)] = 1;                   /* zero/ computes it */
     for (int i = 0; i < all.n; i++) {
         const struct option *o = &all.option[i];
         bool shared = o->at >= offsetof(struct plan, own) && o->at < shared_end;
@@ -88,7 +88,7 @@ TEST(test_every_field_has_one_option) {
     }
 }
 
-/* ... and so no default is forgotten. */
+/* The defaults that scripts and configuration files rely on. */
 TEST(test_defaults_are_the_promised_ones) {
     struct plan p = default_plan();
     const struct train_options *o = train_options(&p);
@@ -114,7 +114,7 @@ TEST(test_defaults_are_the_promised_ones) {
     assert_string_equal(pp_options(&p)->split, "");
 }
 
-/* The names of choices are indices of enums elsewhere. */
+/* A choice's index in its list must be its value in an enum. */
 TEST(test_choices_are_in_the_order_of_their_enums) {
     struct plan p;
     struct options *o;

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * What --sums fixed can be asked for. */
+ * The options that --sums fixed refuses. */
 #include "driver/recipe.h"
 #include "mixed_precision/fp8.h"
 #include "pp/pp.h"
@@ -58,7 +58,7 @@ TEST(test_fixed_sums_refuse_what_has_no_order) {
     assert_fails(plan_settle(&p, 2), E_CONFIG, "asynchronous", "use schedule 1f1b", "sums=fast");
 }
 
-/* What techniques refuse themselves. */
+/* Techniques refuse their own options themselves. */
 TEST(test_techniques_refuse_what_has_no_fixed_sum) {
     struct run r;
     struct plan p = fixed_plan();

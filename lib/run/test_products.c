@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: any
  *
- * --gemm-algorithms: a run that times its products, those that read what it found, and files that are not for them. On
- * the emulated device (SIMT_ALGORITHMS, tests/simt/fake_cublaslt.c). */
+ * --gemm-algorithms: a run that times its products, runs that read its file, and files that are refused. The device is
+ * emulated (SIMT_ALGORITHMS, tests/simt/fake_cublaslt.c). */
 #define SIMT_WEAK
 #include "lib/run/products.h"
 
@@ -19,14 +19,14 @@ extern int64_t simt_host_waits(void) __attribute__((weak));      /* tests/simt/f
 
 static bool is_emulated(void) { return test_device()->kind == DEVICE_CUDA && simt_host_waits; }
 
-/* One name for all ranks. */
+/* The file's path, equal on all ranks. */
 static char path[64];
 static void begin(const char *algorithms) {
     snprintf(path, sizeof path, "/tmp/trivium-products-%d", (int)getpid());
     assert_ok(comm_broadcast(group_world(), path, sizeof path, UINT8, 0));
     if (comm_is_rank_0()) remove(path);
     assert_ok(comm_barrier(group_world()));
-    gemm_choice_add(&(struct gemm_choice){.product = "none"});   /* plans that earlier tests made are dropped */
+    gemm_choice_add(&(struct gemm_choice){.product = "none"});   /* drops the plans of earlier tests */
     gemm_choices_keep(0);
     setenv("SIMT_ALGORITHMS", algorithms, 1);
 }
@@ -36,7 +36,7 @@ static void end(void) {
     if (comm_is_rank_0()) remove(path);
 }
 
-/* Microbatches of a step: a gradient is set, and then added to. */
+/* A step has several microbatches, so that a gradient is written by the first, and added to by the others. */
 static struct plan plan_with_file(void) {
     struct plan p = parity_plan();
     p.layers = 2;
@@ -54,8 +54,8 @@ static int n_choices(void) {
     return n;
 }
 
-/* The run that times is the reference on the CPU, though its candidates have run into weights' gradients; and the run
- * that reads has its bits, whatever is the fastest now. */
+/* The run that times equals the CPU's reference, although timing has written to gradients. The run that reads the file
+ * has the same bits, although another algorithm is the fastest now. */
 TEST(test_products_are_timed_once) {
     struct reference ref;
     struct difference timed, read, none;
@@ -77,13 +77,13 @@ TEST(test_products_are_timed_once) {
     assert_ok(layout_compare(&p, &ref, &none));
     assert_int_equal(n_choices(), 0);
     assert_true(none.bits != read.bits);
-    assert_close(timed.first_grad, 0, 1e-4);                             /* tests/test_device_parity.c: of fp32 */
+    assert_close(timed.first_grad, 0, 1e-4);                             /* fp32: see tests/test_device_parity.c */
     assert_close(timed.memory, 0, 0);
     reference_fini(&ref);
     end();
 }
 
-/* Each rank finds another one the fastest; rank 0's is everyone's. */
+/* Each rank finds another algorithm the fastest. All ranks must take rank 0's. */
 TEST(test_ranks_take_the_same) {
     if (!is_emulated() || comm_world_size() == 1) skip();
     begin(comm_is_rank_0() ? "50,10" : "10,50");
@@ -102,7 +102,7 @@ TEST(test_ranks_take_the_same) {
     end();
 }
 
-/* Other rows in the file stay there, and do not count as used. */
+/* Products in the file that the run does not use stay in the file, and do not count as used. */
 TEST(test_a_file_grows) {
     if (!is_emulated()) skip();
     begin("50,10");

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * The table of a profile: is every row's time in one line, and in the right one; are the names those of the program,
- * is the rate what was computed; and does a step that has run add up? */
+ * The table of a profile. Every row's time must be in exactly one line, the right one, with the program's names; the
+ * rates must be right, and the times of a real step must add up. */
 #include "driver/recipe.h"
 #include "lib/base/clock.h"
 #include "lib/run/profile.h"
@@ -16,7 +16,7 @@ struct line { char op[32], of[48], rate[32]; int n; double forward, input, weigh
 enum { MAX_LINES = 64 };
 struct table { struct line op[MAX_LINES], step[MAX_LINES]; int n_ops, n_steps; double optimizer, rest; char *text; };
 
-/* Columns by their place, as a reader sees them. */
+/* Read the columns by their position in the line. */
 static bool read_line(const char *text, struct line *l) {
     char name[3][48] = {"", "", ""};
     memset(l, 0, sizeof *l);
@@ -30,7 +30,7 @@ static bool read_line(const char *text, struct line *l) {
     return n == 6;
 }
 
-/* A line of an operation names its step, if there is one, else those below it do. */
+/* An operation's line names its step if it has only one; otherwise the lines below it name the steps. */
 static struct table table_of(const struct run *r, int64_t steps, double step_s, const struct profile_forecast *f) {
     struct table t = {.n_ops = 0};
     size_t size;
@@ -56,7 +56,7 @@ static const struct line *step_named(const struct table *t, const char *of) {
     return NULL;
 }
 
-/* ---- seconds that are made up ---- */
+/* ---- artificial times ---- */
 static double made_up_ms(int step, int kind) { return step + 1 + 0.125 * kind; }
 
 static void compile(struct run *r, struct plan *p, int rank) {
@@ -75,7 +75,7 @@ static void release(struct run *r, struct table *t) {
     run_destroy(r);
 }
 
-/* The steps whose slot ends like the line's: "h*.qkv" by ".qkv", "head.loss" by itself. */
+/* Check a line against all steps whose slot has its ending: ".qkv" for "h*.qkv", the whole name for "head.loss". */
 static void check_step(const struct run *r, const struct line *l, double *total_ms) {
     double forward = 0, input = 0, weight = 0;
     int n = 0;
@@ -97,7 +97,7 @@ static void check_step(const struct run *r, const struct line *l, double *total_
     *total_ms += l->all;
 }
 
-/* A run of one step that took a second more than its rows. */
+/* The table of a run of one step that took one second more than its rows and the update. */
 static struct table check_table(struct run *r) {
     double rows_s = 0, total_ms = 0, ops_ms = 0, shares = 0;
     int n = 0;
@@ -107,9 +107,9 @@ static struct table check_table(struct run *r) {
     for (int i = 0; i < t.n_steps; i++) check_step(r, &t.step[i], &total_ms), n += t.step[i].n;
     for (int i = 0; i < t.n_ops; i++) {
         ops_ms += t.op[i].all, shares += t.op[i].share;
-        assert_true(i == 0 || t.op[i].all <= t.op[i - 1].all);       /* the largest first; */
+        assert_true(i == 0 || t.op[i].all <= t.op[i - 1].all);       /* the largest first */
     }
-    for (int i = 1; i < t.n_steps; i++)                              /* of the steps of an operation, too */
+    for (int i = 1; i < t.n_steps; i++)                              /* also among an operation's steps */
         assert_true(strcmp(t.step[i].op, t.step[i - 1].op) != 0 || t.step[i].all <= t.step[i - 1].all);
     assert_int_equal(n, r->program.n_steps);
     assert_close(total_ms, 1e3 * rows_s, 1e-3 * t.n_steps);
@@ -150,7 +150,7 @@ TEST(test_every_row_is_in_the_line_of_its_step) {
     }
 }
 
-/* A stage has its own layers, and those of two chunks together. */
+/* A stage's table has only its own layers; the layers of two chunks are in one table. */
 TEST(test_a_stage_has_lines_of_what_it_computes) {
     for (int rank = 0; rank < 2; rank++) {
         struct plan p = plan_named("gpt");
@@ -165,8 +165,8 @@ TEST(test_a_stage_has_lines_of_what_it_computes) {
     }
 }
 
-/* The flops of all lines are those of the bill, which the MFU formula is held against; but attention's, of which a
- * causal mask leaves out half. And a line's are its product's: 6 times tokens times weights. */
+/* A product's flops are 6 x tokens x weights, or 8 x with a replay. A layernorm has no flops, so its line has a rate in
+ * bytes. */
 TEST(test_a_rate_is_what_was_computed_in_that_time) {
     for (int kind = 0; kind < 2; kind++) {
         struct plan p = plan_named("gpt");
@@ -181,14 +181,14 @@ TEST(test_a_rate_is_what_was_computed_in_that_time) {
         assert_string_equal(qkv->rate + 16, "Gflop/s");
         const struct line *norm = step_named(&t, "h*.ln1");
         double bytes = 4.0 * (double)p.layers * tokens * (double)p.hidden;
-        assert_string_equal(norm->rate + 16, "GB/s");                /* reads and writes: 2 forward, 5 backward, with
-                                                                      * what is small; 2 more again */
+        assert_string_equal(norm->rate + 16, "GB/s");                /* passes over x: 2 forward, 5 backward, 2 for a
+                                                                      * replay; and small tensors */
         assert_close(atof(norm->rate) * norm->all * 1e6 / bytes, kind ? 9 : 7, 0.3 * 9);
         release(&r, &t);
     }
 }
 
-/* Seconds of two steps, so that a rate is of both. */
+/* The times are sums over two steps, so the flops of a rate must be, too. */
 TEST(test_a_rate_is_that_of_all_steps) {
     struct plan p = plan_named("gpt");
     struct run r;
@@ -217,8 +217,8 @@ TEST(test_what_was_predicted_is_beside_its_line) {
     release(&r, &t);
 }
 
-/* ---- seconds of a run ---- */
-/* The shares, the optimizer's and the rest's are the whole step; each line adds up. */
+/* ---- times of a real run ---- */
+/* The operations, the optimizer and the rest add up to the whole step, and the columns of each line to its sum. */
 TEST(test_the_profile_is_the_whole_step) {
     struct plan p = parity_plan();
     struct run r = {0};

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two techniques that each bring options, of which the second starts where no field of the first lies. */
+/* Two techniques with options of their own. The second's struct starts behind the first's. */
 struct first_own { double strength; int on; };
 struct second_own { int64_t every; };
 static const struct option FIRST[] = {
@@ -53,14 +53,14 @@ TEST(test_techniques_bring_options_into_the_plan) {
     assert_int_equal(b->every, 9);
     assert_int_equal(plan.layers, 3);
     static struct plan copy;
-    copy = plan;                                                     /* a plan is a value: what is in it goes along */
+    copy = plan;                                                     /* copying a plan copies all its options */
     assert_int_equal(((const struct second_own *)plan_own(&copy, &second.options))->every, 9);
     assert_null(plan_own(&plan, &stranger.options));
     plan_set_number(&plan, "test-on", 1);
-    plan_set_number(&plan, "test-nowhere", 1);                       /* no technique of the recipe has it */
+    plan_set_number(&plan, "test-nowhere", 1);                       /* no owner in the recipe has this option */
     assert_int_equal(plan_number(&plan, "test-on"), 1);
     assert_int_equal(plan_number(&plan, "test-every"), 9);
-    assert_int_equal(plan_number(&plan, "test-strength"), 0);        /* not the bits of 0.25 */
+    assert_int_equal(plan_number(&plan, "test-strength"), 0);        /* 0.25 rounded to 0, not its bits */
     assert_close(plan_real(&plan, "test-every"), 9, 0);
     assert_int_equal(plan_number(&plan, "test-nowhere"), 0);
     assert_false(plan_has_word(&plan, "test-nowhere", ""));

@@ -1,7 +1,7 @@
 /* ranks: 1 2  device: cpu
  *
- * A whole step of the whole model, in every layout of as many ranks as there are: are its gradients those of its loss,
- * does it see the data it should, and does it stop before it does harm? */
+ * A whole step of the whole model, in every layout of the present ranks. Its gradients must be those of its loss, its
+ * samples must be the right ones, and it must stop before a NaN changes a weight. */
 #include "driver/recipe.h"
 #include "lib/run/run.h"
 #include "tests/layouts.h"
@@ -23,8 +23,8 @@ static struct plan nth_layout(int n) {
 }
 static int n_layouts(void) { return comm_world_size() == 1 ? 1 : 3; }
 
-/* Fresh weights are so small that attention is nearly uniform and the logits nearly equal; eight times larger,
- * everything matters. */
+/* Initial weights are so small that attention is nearly uniform and logits are nearly equal. Weights eight times larger
+ * make every part of the model matter. */
 static void sharpen(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
@@ -54,20 +54,20 @@ static struct data_file *demo(void) {
  *
  *   d = (loss(w + h) - loss(w - h)) / 2h
  *
- * Rounding: the loss is about 10 and each evaluation within some 10 u of it, u = 2^-53: 10 x 10 u / h = 1e-9.
- * Truncation: h^2 / 6 times the third derivative, which is 1/w^2 of the first where layernorm divides by w: the
- * embedding's 0.2 makes that h^2 / 0.24 |g| = 4e-10 |g|. A wrong formula is wrong by a good part of g. */
+ * Rounding: the loss is about 10, with a relative error of some 10 u, u = 2^-53: 10 x 10 u / h = 1e-9.
+ * Truncation: h^2 / 6 times the third derivative. If layernorm divides by w, that is g / w^2 for the first derivative
+ * g; with the embedding's w = 0.2 it is h^2 / 0.24 |g| = 4e-10 |g|. A wrong formula is off by a large part of g. */
 enum { ELEMENTS = 5 };
 static const double H = 1e-5;
 static double bound(double grad) { return 1e-9 + 1e-8 * fabs(grad); }
 
-/* Same data, same dropout, and no step: the learning rate is 0. */
+/* Repeat step 0 with the same data and dropout. The learning rate is 0, so weights stay. */
 static enum status step_again(struct run *r) {
     r->n_step = 0;
     return run_step(r);
 }
 
-/* Where this rank holds element `global` of the param; -1: not here. */
+/* The index on this rank of element `global` of the param; -1: this rank does not hold it. */
 static int64_t local_index(const struct param *w, int64_t global) {
     for (int64_t i = 0; w->present && i < type_n(&w->type); i++)
         if (shape_global_index(&w->type.shape, i) == global) return i;
@@ -83,7 +83,7 @@ static enum status loss_with(struct run *r, const struct param *w, int64_t at, d
     return status;
 }
 
-/* Those who hold the element have the same gradient of it; all learn it. */
+/* All holders of an element have the same gradient of it. Every rank gets the holders' mean. */
 static enum status gradient_of(const struct run *r, const double *grads, const struct param *w, int64_t at,
                                double *grad) {
     double sum[2] = {0, at >= 0};
@@ -105,7 +105,7 @@ static enum status element_error(struct run *r, const double *grads, const struc
     return OK;
 }
 
-/* A few elements of every param, spread over it; in units of the bound. grads: a copy of the gradient arena. */
+/* Check ELEMENTS elements of every param; *error is in units of the bound. grads: a copy of the gradient arena. */
 static enum status params_errors(struct run *r, const double *grads, double *error) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
@@ -141,10 +141,9 @@ TEST(test_gradients_are_those_of_the_loss) {
 }
 
 /* ---- the order of data ---- */
-enum { T = 8, SAMPLES = 20, BATCH = 8, STEPS = 5 };   /* 40 draws: two epochs exactly, and batch 2 reaches into the
-                                                       * second */
+enum { T = 8, SAMPLES = 20, BATCH = 8, STEPS = 5 };   /* 40 draws are exactly two epochs; batch 2 lies in both */
 
-/* A text whose sample i begins with byte i, so that a batch tells what it is made of. */
+/* Write a text whose sample i begins with byte 1 + i, so that a batch shows its samples. */
 static enum status open_numbered(struct data_file **out) {
     const char *path = test_path("numbered.txt");
     FILE *f = fopen(path, "wb");
@@ -154,7 +153,7 @@ static enum status open_numbered(struct data_file **out) {
     return data_open(path, out);
 }
 
-/* Between the executor and the run: what was fetched, by step and sample. */
+/* A hook between the executor and the run counts the fetched samples: seen[step][sample]. */
 static struct { struct run *run; struct exec_hooks inner; double seen[STEPS][SAMPLES]; } listener;
 
 static enum status listen(void *self, int microbatch, int32_t *const data[N_DATA]) {
@@ -175,8 +174,8 @@ static enum status train_and_listen(struct run *r) {
     return comm_all_reduce(r->mesh.group[AXIS_MESH], listener.seen, STEPS * SAMPLES, FP64, COMM_SUM);
 }
 
-/* Every layout draws sample number s of the run, and draws it once: over two epochs each sample is seen twice, and no
- * sample comes a second time before all have come once. */
+/* Every layout draws sample number s of the run exactly once. In two epochs each sample comes twice, and its second
+ * time is after the first epoch. */
 static void check_order(const struct run *r) {
     double expected[STEPS][SAMPLES] = {{0}}, total[SAMPLES] = {0}, first_epoch[SAMPLES] = {0};
     for (int s = 0; s < STEPS * BATCH; s++) {
@@ -209,7 +208,7 @@ TEST(test_each_sample_of_an_epoch_is_seen_once) {
     assert_ok(opened);
 }
 
-/* ---- numbers that training cannot go on with ---- */
+/* ---- non-finite numbers ---- */
 static uint64_t hash_arena(uint64_t h, const struct arena *a) {      /* FNV-1a */
     for (int64_t i = 0; i < a->bytes; i++) h = (h ^ (unsigned char)a->base[i]) * 1099511628211u;
     return h;
@@ -221,7 +220,7 @@ static uint64_t hash_state(const struct run *r) {
 
 struct outcome { enum status status; bool untouched, says; int64_t n_step; };
 
-/* One step that should fail; the line of this rank's failure is taken. */
+/* Run a step that must fail, and check this rank's error and state. */
 static struct outcome failing_step(struct run *r, const char *what) {
     uint64_t before = hash_state(r);
     struct outcome o = {.status = run_step(r), .n_step = r->n_step};
@@ -232,12 +231,11 @@ static struct outcome failing_step(struct run *r, const char *what) {
     return o;
 }
 
-/* The last rank holds one bad weight: of its first param, whichever that is. */
+/* Set one weight of the last rank to NaN, in its first param. */
 static void poison_weight(struct run *r) {
     for (int i = 0; i < r->program.n_params && comm_world_rank() == comm_world_size() - 1; i++) {
         const struct param *w = &r->program.params[i];
-        if (!w->present || !strcmp(w->name, "embed.wte")) continue;  /* of wte only the rows that are looked up
-                                                                      * matter */
+        if (!w->present || !strcmp(w->name, "embed.wte")) continue;  /* a batch reads only some rows of wte */
         ((double *)w->weight)[1] = NAN;
         return;
     }
@@ -250,7 +248,7 @@ static enum status poison_gradient(struct run *r, void *self, const struct event
     return OK;
 }
 
-/* A good step, so that weights and moments hold something; then the bad one. */
+/* Run a good step, so that weights and moments are not trivial, then a bad one. */
 static enum status good_then_bad(struct run *r, bool in_gradient, struct outcome *o) {
     if (in_gradient) TRY(run_subscribe(r, EVENT_GRAD_UNSCALE, poison_gradient, NULL));
     TRY(run_step(r));
@@ -259,7 +257,7 @@ static enum status good_then_bad(struct run *r, bool in_gradient, struct outcome
     return OK;
 }
 
-/* On every rank, also on those whose own numbers are all well: a rank that went on alone would wait for the others
+/* Every rank must stop, even if its own numbers are finite, because a rank that went on alone would wait for the others
  * forever. */
 static void check_stops(bool in_gradient) {
     for (int n = 0; n < n_layouts(); n++) {
@@ -285,7 +283,7 @@ TEST(test_a_norm_that_is_no_number_changes_no_weight) {
     check_stops(true);
 }
 
-/* Scratch is planned a thread; a run with more threads than that would write past it. */
+/* Scratch is planned per thread; a run with more threads would write past it. */
 TEST(test_more_threads_than_planned_are_refused) {
     struct run r;
     struct plan p = parity_plan();
@@ -301,8 +299,7 @@ TEST(test_more_threads_than_planned_are_refused) {
     assert_fails(more, E_INTERNAL, "scratch was planned for");
 }
 
-/* What a rank needs is a function of its plan: threads of this process, and what it compiled before, are no part of
- * it. */
+/* A rank's memory is a function of its plan alone, not of this process's threads or of earlier compilations. */
 TEST(test_compiling_is_a_function_of_the_plan) {
     static const struct { int planned, running; } cases[] = {{4, 1}, {1, 1}, {0, 1}, {4, 3}, {1, 3}, {0, 3}};
     int64_t work[6];
@@ -312,7 +309,7 @@ TEST(test_compiling_is_a_function_of_the_plan) {
         struct plan p = parity_plan();
         p.threads = cases[i].planned;
         p.seq = 128;
-        p.loss_chunk = 16;                                           /* so that attention needs most */
+        p.loss_chunk = 16;                                           /* attention needs the most scratch */
         omp_set_num_threads(cases[i].running);
         enum status status = plan_settle(&p, 1);
         if (status == OK) status = run_compile(&r, &train_recipe, &p, 0, NULL, NULL);
@@ -323,7 +320,7 @@ TEST(test_compiling_is_a_function_of_the_plan) {
     }
     assert_true(work[0] > work[1]);
     for (int i = 0; i < 3; i++) assert_int_equal(work[i], work[i + 3]);
-    assert_int_equal(work[2], work[1]);                              /* not said: one */
+    assert_int_equal(work[2], work[1]);                              /* threads 0 counts as 1 */
 }
 
 TEST(test_a_plan_that_is_not_settled_is_refused) {

@@ -1,6 +1,6 @@
 /* ranks: 1 */
-/* What exchanges send, by hand: pieces, times, nodes, what the library carries. (That it is what runs send: every
- * parity test, tests/layouts.c.) */
+/* The messages and bytes of exchanges, counted by hand: pieces, times, nodes, the library. (The parity tests compare
+ * the counts with real runs: tests/layouts.c.) */
 #include "lib/comm/hops/comm_rules.h"
 #include "lib/run/sent.h"
 #include "tests/test.h"
@@ -14,7 +14,7 @@ static struct sent sent_of(const char *algorithm, const struct exchange *x) {
     return sent;
 }
 
-/* Rank 1 is the last one of its node: all that it sends to the right crosses. 2 (n-1) messages of a quarter each. */
+/* Rank 1 is the last rank of its node, so all its messages to rank 2 leave the node: 2 (n-1) messages of a quarter. */
 TEST(test_pieces_and_times_are_counted) {
     struct exchange x = {.axis = AXIS_DP, .op = COMM_ALL_REDUCE, .count = 3 * 1600, .dtype = FP32, .pieces = 3,
                          .times = 2};
@@ -31,7 +31,7 @@ TEST(test_pieces_and_times_are_counted) {
     assert_int_equal(sent.count.bytes[1], 4 * 6 * 400 * 4 + 2 * 2 * (416 + 353 + 416) * 4);
 }
 
-/* A gather's count is of the whole. To its neighbor 0, and to 2 and 3 on the other node. */
+/* The count of a gather is of the whole. Rank 1 sends to rank 0 inside its node, and to ranks 2 and 3 outside. */
 TEST(test_parts_go_inside_and_between) {
     struct sent sent = sent_of("pairwise", &(struct exchange){.axis = AXIS_DP, .op = COMM_ALL_GATHER, .count = 400,
                                                               .dtype = FP64});
@@ -41,7 +41,7 @@ TEST(test_parts_go_inside_and_between) {
     assert_int_equal(sent.count.bytes[1], 1600);
 }
 
-/* Small operations are the library's, which does not say what it sends. Nor does a group of one send anything. */
+/* The library carries small operations, and its messages are unknown. A group of one rank sends nothing. */
 TEST(test_the_library_does_not_say) {
     struct exchange x = {.axis = AXIS_DP, .op = COMM_ALL_REDUCE, .count = 100, .dtype = FP32};
     struct sent sent = sent_of("auto", &x);
@@ -64,8 +64,8 @@ static int64_t memory_of(const char *algorithm, struct exchange *x, int n) {
     return bytes[AXIS_DP];
 }
 
-/* Two buffers of a part of 1600 bytes for each; of two segments, eight at a time; a ring's copy of 8 MiB and its
- * two. */
+/* An all-reduce of 1600 elements takes two buffers of 1600 bytes. A large one takes two segments, for up to eight at a
+ * time. A ring's reduce-scatter takes a copy of 8 MiB and two segments. */
 TEST(test_memory_is_that_of_a_full_line) {
     struct exchange x[] = {
         {.axis = AXIS_DP, .op = COMM_ALL_REDUCE, .count = 1600, .dtype = FP32, .times = 3},

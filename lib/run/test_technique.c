@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * How techniques meet: which takes a claim, in which order they rewrite, which events they get during a step, and what
- * they may take of the comm arena. The techniques here do nothing but write down what happens to them. */
+ * How a run calls techniques: which one takes a claim, the order of rewrites, the events of a step, and memory of the
+ * comm arena. The techniques of this test only record their calls. */
 #include "driver/recipe.h"
 #include "lib/run/run.h"
 #include "models/gpt/gpt.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- techniques that keep a diary ---- */
+/* ---- techniques that record their calls in a diary ---- */
 static char diary[4096];
 static void note(const char *what) { snprintf(diary + strlen(diary), sizeof diary - strlen(diary), "%s ", what); }
 
@@ -37,7 +37,7 @@ static enum status wants_100_bytes(const struct plan *plan, const struct compile
     return OK;
 }
 
-/* Letters of the events of a step, as they come. */
+/* Record each event of a step as a letter. */
 static enum status write_event(struct run *r, void *self, const struct event *e) {
     (void)r, (void)self;
     char letter[2] = {"ANDgSBCUMOP"[e->kind], 0};
@@ -69,7 +69,7 @@ static void detach(struct run *r, void *self) {
     note(self == &taken_self ? "detach" : "?");
 }
 
-/* ---- running recipes of them ---- */
+/* ---- running recipes of these techniques ---- */
 static struct plan small_plan(void) {
     struct plan p = parity_plan();
     p.layers = 2;
@@ -131,7 +131,7 @@ static enum status halve_batch(const struct plan *plan, struct program *p) {
     return OK;
 }
 
-/* A rank would write all sequences of a microbatch past the end of the slot. */
+/* If a rewrite sharded the batch of the data, run_fetch would write past the end of the slot. */
 TEST(test_one_that_shards_the_batch_of_the_data_is_refused) {
     const struct technique halves = {.name = "halves", .wanted = always, .rewrite = halve_batch};
     struct plan p = small_plan();
@@ -140,7 +140,7 @@ TEST(test_one_that_shards_the_batch_of_the_data_is_refused) {
                  "shard axis T");
 }
 
-/* As dp before zero: it stands back, and is not on at all. */
+/* b yields to a, as dp yields to zero, and is then off. */
 TEST(test_one_that_yields_stands_back) {
     const struct technique a = {.name = "a", .claims = CLAIM_GRAD_SUM, .wanted = always, .rewrite = rewrite_a};
     const struct technique b = {.name = "b", .claims = CLAIM_GRAD_SUM, .yields = true, .wanted = always,
@@ -199,7 +199,7 @@ TEST(test_techniques_take_the_comm_bytes_they_asked_for) {
     assert_string_equal(diary, "detach ");
 }
 
-/* fail_agree reports the line, as in a run; so it is read from standard error. */
+/* fail_agree prints the error, as in a run, so the test reads it from standard error. */
 static void check_refused_take(const struct technique *t, const char *words) {
     int64_t planned;
     test_stderr_keep();
@@ -217,8 +217,8 @@ TEST(test_taking_more_or_less_than_asked_for_is_refused) {
 }
 
 /* ---- events ---- */
-/* Two microbatches. In each: forward needs (N) and drops (D) params, backward too, and reports gradients (g; G the
- * final time). Then, once each: B backward end, C combine, U unscale, M norm, O optimizer step, P publish. */
+/* In each of two microbatches, forward and backward need (N) and drop (D) params, and backward reports gradients (g; G
+ * for a final one). Then come, once each: B backward end, C combine, U unscale, M norm, O optimizer step, P publish. */
 TEST(test_events_of_a_step_come_in_phases) {
     const struct technique t = {.name = "t", .wanted = always, .attach = listen_to_all};
     const struct technique *const list[] = {&t};
@@ -242,8 +242,8 @@ TEST(test_events_of_a_step_come_in_phases) {
     assert_string_equal(phases, "BCUMOP");
     assert_int_equal(of['N'], of['D']);
     assert_int_equal(of['G'], n_params);                             /* each param is final once */
-    assert_int_equal(of['g'], n_params + 2);                         /* and not in the first microbatch; wte twice in
-                                                                      * each */
+    assert_int_equal(of['g'], n_params + 2);                         /* not final in the first microbatch; wte has two
+                                                                      * gradients in each */
 }
 
 TESTS(unit_test(test_techniques_rewrite_in_the_order_of_the_recipe),

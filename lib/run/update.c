@@ -8,12 +8,12 @@
 #include "lib/run/versions.h"
 #include <string.h>
 
-/* Without a flush the norm is asked for by clipping alone. A loss scale needs it at once. */
+/* Without a flush, only clipping needs the norm. A loss scale (may_skip) needs the sums before the update. */
 bool run_overlaps(const struct run *r) {
     return !r->may_skip && (r->schedule.validates || (r->schedule.n_frames > 0 && r->plan.clip == 0));
 }
 
-/* A sticky flag: after any NaN or infinity no later update changes a weight, however late the host reads it. */
+/* Health is a sticky sum: after a NaN or infinity no later update changes a weight, even if the host reads it late. */
 static enum status note_health(struct run *r, const struct step_record *s) {
     if (r->may_skip) return OK;
     TRY(reduce_add(r->device, r->health, &s->on_device[SCALAR_LOSS], FP64));
@@ -22,14 +22,14 @@ static enum status note_health(struct run *r, const struct step_record *s) {
     return reduce_add(r->device, r->health, &s->on_device[squares], FP64);
 }
 
-/* The factor, from the squares as they are now: one rank's or all ranks'. */
+/* Compute the factor from the present SCALAR_SQUARES, which are one rank's (a guess) or all ranks'. */
 static enum status decide(struct run *r, const struct step_record *s, double clip) {
     double *x = s->on_device;
     return optimizer_decide(r->device, &x[SCALAR_MULTIPLIER], &x[SCALAR_NORM], &x[SCALAR_SQUARES], r->health, clip,
                         s->unscale);
 }
 
-/* Sums without rounding are rounded now. */
+/* Wait for the loss; with fixed sums, round the exact sum. */
 static enum status know_loss(struct run *r, struct step_record *s) {
     TRY(comm_wait(&s->loss));
     if (r->program.fixed_sums) s->on_device[SCALAR_LOSS] = r->exec.loss_weight * exact_value(s->loss_numbers);
@@ -44,7 +44,7 @@ static enum status know_sums(struct run *r, struct step_record *s) {
     return decide(r, s, r->plan.clip);
 }
 
-/* ---- its time, on the device's clock, if there is one; else on the host's ---- */
+/* ---- the update's time, by the stopwatch if there is one, else by the host's clock ---- */
 static enum status time_from(struct run *r, double *start) {
     *start = clock_s();
     return r->exec.stopwatch ? stopwatch_start(r->exec.stopwatch) : OK;
@@ -55,7 +55,7 @@ static enum status time_to(struct run *r, double start) {
     return OK;
 }
 
-/* ---- sums without rounding (--sums fixed): in host memory, and the device's numbers are made of them ---- */
+/* ---- sums without rounding (--sums fixed): computed in host memory, then written to on_device ---- */
 static enum status send_exactly(struct run *r, double numbers[EXACT_NUMBERS], struct comm_request *request) {
     return comm_all_reduce_start(r->mesh.group[AXIS_MESH], numbers, EXACT_NUMBERS, FP64, COMM_SUM, request);
 }
@@ -76,7 +76,7 @@ static enum status sum_squares_exactly(struct run *r, struct step_record *s) {
     return time_to(r, start);
 }
 
-/* The update, and publishing what has changed. */
+/* Update the own elements, and publish them. */
 static enum status apply(struct run *r, const struct step_record *s) {
     double start;
     run_enter(r, PHASE_UPDATE);
@@ -90,18 +90,18 @@ static enum status apply(struct run *r, const struct step_record *s) {
     return run_emit(r, EVENT_PARAM_PUBLISH);
 }
 
-/* The last stage has the loss; of ranks that have the same one (tp's), one speaks. Every rank learns it, and what
- * stages have added to it (where each is counted by one rank already: chunk.losses). */
+/* The last stage has the loss; among ranks with equal losses (tp), one rank contributes. The sum also covers the losses
+ * that other stages add, of which each is counted by one rank already (chunk.losses). */
 enum status update_sum_loss(struct run *r, struct step_record *s) {
     if (r->program.fixed_sums) return sum_loss_exactly(r, s);
     double *loss = &s->on_device[SCALAR_LOSS];
     if (!program_counts_loss(&r->program)) TRY(r->device->clear(r->device, loss, sizeof *loss));
-    int n = model_options(&r->plan)->experts ? N_LOSS_SUMS : 1;      /* those of a dense model are zero */
+    int n = model_options(&r->plan)->experts ? N_LOSS_SUMS : 1;      /* in a dense model the others are 0 */
     TRY(comm_all_reduce_start(r->mesh.group[AXIS_MESH], loss, n, FP64, COMM_SUM, &s->loss));
     return run_overlaps(r) ? OK : comm_wait(&s->loss);
 }
 
-/* Where each replica has a norm of its own, all of them must be finite nevertheless: all ranks go on, or none. */
+/* If each replica has its own norm, SCALAR_MESH_SQUARES still sums over all ranks, so that all ranks go on or none. */
 static enum status sum_squares_start(struct run *r, struct step_record *s) {
     double *x = s->on_device;
     if (r->norm_axis != AXIS_MESH) {
@@ -111,7 +111,7 @@ static enum status sum_squares_start(struct run *r, struct step_record *s) {
     return comm_all_reduce_start(r->mesh.group[r->norm_axis], &x[SCALAR_SQUARES], 1, FP64, COMM_SUM, &s->squares);
 }
 
-/* The squares: this rank's, and the guess that follows from them; then everybody's. */
+/* Compute this rank's squares, guess the factor from them if steps overlap, and start the sum over all ranks. */
 static enum status sum_squares(struct run *r, struct step_record *s) {
     double start;
     if (r->program.fixed_sums) return sum_squares_exactly(r, s);
@@ -133,7 +133,7 @@ enum status update_begin(struct run *r, struct step_record *s) {
 }
 
 /* ---- settling ---- */
-/* The factor is known now. Was it guessed right? Not a number is never right, and no step goes on from there. */
+/* The right factor is known now. If the guess was wrong, redo the update. A NaN factor always counts as wrong. */
 static enum status put_right(struct run *r, struct step_record *s, bool *again) {
     double factor;
     TRY(run_read_scalar(r, &s->on_device[SCALAR_MULTIPLIER], &factor));

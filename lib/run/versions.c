@@ -11,7 +11,7 @@ static enum status copy_weight(struct run *r, struct param *w, int slot) {
     return to == from ? OK : r->device->copy(r->device, to, from, param_array_bytes(all));
 }
 
-/* All params' newest weights into this slot, which has the newest then. */
+/* Copy all params' newest weights to this slot, and make it the newest. */
 static enum status newest_to(struct run *r, int slot) {
     for (int i = 0; i < r->program.n_params; i++) {
         struct param *w = &r->program.params[i];

@@ -1,23 +1,23 @@
 /* Versions of the weights, for schedules without a flush.
  *
- * Between two flushes ranks are at different microbatches at one time: a stage that has updated still gets gradients of
- * microbatches whose forwards read older weights. So it keeps n versions side by side, version v in slot v mod n,
- * counted from the last flush. An action reads the version that is `age` updates old (schedule.h); the update of step u
- * writes version u + 1 over version u + 1 - n, which no action reads any more.
+ * Between two flushes a stage that has updated its weights still gets gradients of microbatches whose forwards read
+ * older weights. So a stage keeps n versions of its weights; version v, counted from the last flush, is in slot v mod
+ * n. An action reads the version that is `age` updates old (schedule.h). The update of step u writes version u + 1 over
+ * version u + 1 - n, which no later action reads.
  *
- * At a flush the pipeline is empty and everything is the newest: then checkpoints, evaluation and another layout find
- * ordinary weights. A flush changes the numbers of an asynchronous run (the first microbatches after it read fresh
- * weights), so it is part of what is trained: run.flush_at. */
+ * At a flush the pipeline is empty, and the newest version is the only one. So checkpoints, evaluation and another
+ * layout find ordinary weights. A flush changes the numbers of an asynchronous run, because the first microbatches
+ * after it read fresh weights. So the time of the flush is a setting of the training: run.flush_at. */
 #pragma once
 
 #include "lib/run/run.h"
 
-/** Before a step's first action: set the number of microbatches that may begin; after a flush, copy the newest weights
- *  to all versions. @errors E_DEVICE */
+/** Call before a step's first action: sets the number of microbatches that may begin; after a flush, copies the newest
+ *  weights to all versions. @errors E_DEVICE */
 enum status versions_begin_step(struct run *);
-/** Before its update: the next version begins as a copy of the newest. @errors E_DEVICE */
+/** Call before the update: copies the newest version to the slot that the update changes. @errors E_DEVICE */
 enum status versions_begin_update(struct run *);
-/** After its update: the step is counted, or flushed. @errors E_DEVICE */
+/** Call after the update: counts the step, or ends a flush. @errors E_DEVICE */
 enum status versions_end_step(struct run *);
 
 /** The number of updates from now after which every rank's pipeline can be empty. Pure. */
