@@ -12,14 +12,14 @@
 struct agent {
     struct own_job job;                      /* slot: unused */
     struct own_memory *memory;
-    char **words;                            /* of a rank's program */
+    char **words;                            /* the command of a rank */
     sigset_t unblocked;                      /* signals that ranks start with */
     pid_t pid[OWN_MOST_RANKS];               /* 0: ended, or not started yet */
     int n, least;                            /* ranks at first; the fewest that go on, 0: no epochs */
-    int n_at_first, n_started;               /* processes; those of --respawn come later */
-    int n_left, code;                        /* code: the agent's exit code */
-    bool told[OWN_MOST_RANKS], left[OWN_MOST_RANKS];   /* its request to leave was refused; it has left */
-    bool encrypts;                           /* the traffic between emulated hosts */
+    int n_at_first, n_started;               /* processes without those of --respawn; processes started so far */
+    int n_left, code;                        /* live processes; the agent's exit code */
+    bool told[OWN_MOST_RANKS], left[OWN_MOST_RANKS];   /* as in struct members */
+    bool encrypts;                           /* encrypt the traffic between emulated hosts */
     double ending_s;                         /* when the ranks got TERM; 0: not yet */
     double hang_s, looked_s;                 /* 0: no limit; the last check of the beats */
     struct still still[OWN_MOST_RANKS];
@@ -28,18 +28,18 @@ struct agent {
 };
 
 /* ---- agent.c ---- */
-/** TERM to all ranks, once. */
+/** Send TERM to all ranks, once. */
 void agent_end_all(struct agent *);
-/** The rank lives, and others may wait for it (member_should_move). */
+/** Does the rank live, and may other ranks wait for it (member_should_move)? */
 bool agent_should_move(const struct agent *, int slot);
 bool agent_has_finished(const struct agent *, int slot);
 bool agent_has_withdrawn(const struct agent *, int slot);
-/** Has a rank finished, or said that all is done? From then on a death costs nothing. */
+/** Has a rank finished, or is the last epoch closed (comm_epoch_close)? If so, a death does no harm. */
 bool agent_any_has_finished(const struct agent *);
 
 /* ---- agent_membership.c ---- */
-/** A signal has killed slot: open an epoch of the live ranks. status: its wait status.
- *  @return whether enough are left, and the memory has room for the epoch */
+/** Process `slot` was killed or has withdrawn: if it was a member, open an epoch of the live ranks. status: its wait
+ *  status. @return whether the job goes on: enough ranks are left, and the memory has room for the epoch */
 bool agent_go_on(struct agent *, int slot, int status);
 /** Called at each turn: mend lost connections between live ranks; open a better epoch; act for --chaos. */
 void agent_look_who_is_lost(struct agent *);

@@ -6,12 +6,12 @@
 #include <stdio.h>
 
 enum chaos_kind { CHAOS_KILL, CHAOS_STOP, CHAOS_SLOW, CHAOS_CUT, N_CHAOS_KINDS };
-/* n slots at once; for a cut, its two ends. seconds: since the previous act; slow_s: how long a slowed rank is
- * stopped. */
+/* slot: n victims at once; for a cut, the two ends of the connection. seconds: until the next act; slow_s: how long a
+ * slowed rank is stopped. */
 struct chaos_act { enum chaos_kind kind; int n, slot[2]; double seconds, slow_s; };
 
-/* The state of the job: its live slots, and the fewest that go on. node: the host of each slot; NULL: all are on one
- * host. */
+/* The state of the job. alive: which slots live; least: the fewest ranks that continue. node: the host of each slot;
+ * NULL: no connection may be cut. */
 struct chaos_job {
     struct membership now;
     bool committed;
@@ -21,23 +21,23 @@ struct chaos_job {
     const int *node;
 };
 
-/** Act k of a seed, for the job's present state. mean_s: the mean time between two acts. hang_s: the agent kills a rank
- *  that is stopped for that long, and slowed ranks are stopped for less; 0: no rank is stopped for good. Where a death
- *  would leave too few ranks, the act slows one. Connections are cut only in committed epochs, because a connection
- *  that cannot be made costs a rank (agent.c). Pure. @collective{none} */
+/** Draw act k of a seed, for the job's present state. mean_s: the mean time between two acts. hang_s: the agent kills a
+ *  rank that is stopped for that long, so slowed ranks are stopped for less; 0: no rank is stopped for good. If a death
+ *  would leave too few ranks, the act slows one. Connections are cut only in committed epochs, because a loss before
+ *  the commit can cost a rank (reconnect.c). Pure. @collective{none} */
 struct chaos_act chaos_act(int seed, int k, double mean_s, double hang_s, const struct chaos_job *);
 
 /* ---- costs ---- */
-/* A cut costs no rank, so cuts alone could stop all progress: each waits for this number of steps in its epoch. */
+/* Cuts cost no rank, so they alone could stop all progress. So an epoch has this number of steps before its cut. */
 enum { CHAOS_MOST_DEATHS = 256, CHAOS_STEPS_BEFORE_A_CUT = 8 };
 struct chaos_costs {
     int acts[N_CHAOS_KINDS], n_deaths, n_epochs, n_recovered;
-    double from_s, died_s;                           /* the first step's end; the oldest death without a step since */
+    double from_s, died_s;                           /* end of the first step; first death since the last step, or 0 */
     double recovered_s[CHAOS_MOST_DEATHS];           /* from a death to the next step */
-    int64_t last_step, steps, again, in_epoch;       /* steps done, in all; of them, again; in this epoch */
+    int64_t last_step, steps, again, in_epoch;       /* steps: done in all; again: repeated; in_epoch: in this epoch */
     int32_t last_epoch;
 };
-/** Record a death; record the progress (own_done). @collective{none} */
+/** chaos_died records a death, chaos_look the step that rank 0 has finished (own_done). @collective{none} */
 void chaos_died(struct chaos_costs *, double now_s);
 void chaos_look(struct chaos_costs *, int32_t epoch, int64_t step, double now_s);
 /** Print the costs in two lines. @collective{none} */

@@ -1,4 +1,4 @@
-/* Carries out what chaos_act draws, for the agent of one host or the lighthouse of several. */
+/* Carries out the acts that chaos_act draws, for the agent of one host or the lighthouse of several. */
 #pragma once
 
 #include "launch/chaos.h"
@@ -6,14 +6,14 @@
 
 /* seed: 0 for no chaos; mean_s, hang_s: as in chaos_act; act_s: the time of the next act. goes_on_s[s]: when stopped
  * slot s continues; INFINITY: it stays stopped until it is killed; 0: it runs. rests_s[s]: slot s is not slowed before
- * this time: it must move within hang_s and may have to wait for a core. */
+ * this time, because it must move within hang_s even if it first waits for a core. */
 struct wreak {
     int seed, n_acts;
     double mean_s, hang_s, act_s, goes_on_s[OWN_MOST_RANKS], rests_s[OWN_MOST_RANKS];
     struct chaos_costs costs;
 };
-/* How an act reaches process s: by a signal, or by a request that s cuts its connection to another slot. node[s]: its
- * host. */
+/* How an act reaches process s. signal: send it a signal. cut: let it cut its connection to slot `other`. node[s]: the
+ * host of s. */
 struct wreak_hand {
     void *of;
     void (*signal)(void *of, int s, int number);
@@ -21,6 +21,6 @@ struct wreak_hand {
     const int *node;
 };
 
-/** Called at each turn: count the steps and carry out due acts, from the first step on. all_is_done: no more acts.
- *  @collective{none} */
+/** Call at each turn: count the steps, and carry out the acts that are due. Acts begin after the first step and end
+ *  when all_is_done. @collective{none} */
 void wreak_chaos(struct wreak *, const struct members *, bool all_is_done, const struct wreak_hand *, double now_s);

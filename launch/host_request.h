@@ -1,4 +1,4 @@
-/* The input of the agent of one of several hosts: its host's name, the lighthouse's address, and the secret. */
+/* The input of an agent that is one of several: its host's name, the lighthouse's address, and the secret. */
 #pragma once
 
 #include "launch/host_door.h"
@@ -11,8 +11,8 @@ struct host_request {
 };
 
 extern const char host_help[];
-/** Are these the words of such an agent, and not launch's? Pure. */
+/** Are these words for an agent that is one of several? Words from launch always contain -n. Pure. */
 bool host_is_meant(int argc, char **argv);
 /** Read the words after `agent`, with defaults from the environment. The secret is removed from the environment.
- *  @errors E_USAGE: an unknown word, no place to meet or no secret; E_CONFIG: an invalid address */
+ *  @errors E_USAGE: an unknown word, no --meet or no secret; E_CONFIG: an invalid address */
 enum status host_request_read(int argc, char **argv, struct host_request *out);

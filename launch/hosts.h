@@ -7,17 +7,17 @@
 
 enum { MOST_HOSTS = 64, SECRET_TEXT = 2 * GREETING_SECRET + 1 };
 
-/* user: the login name there, "": not given; n: processes there */
+/* user: the login name on the host, "": not given; n: the number of processes */
 struct host_name { char name[HOST_MOST_NAME + 1], user[HOST_MOST_NAME + 1]; int n; };
 struct host_list { int n; struct host_name of[MOST_HOSTS]; };
 
-/** "n01:8,me@n02:8"; without a number 1. @errors E_USAGE: what cannot be a host's name, a host twice, more than
- *  MOST_HOSTS */
+/** Read "n01:8,me@n02:8"; a host without a number gets 1. @errors E_USAGE: an invalid name or number, a host twice,
+ *  more than MOST_HOSTS */
 enum status host_list_read(const char *text, struct host_list *out);
-/** Lines as Open MPI reads them: `host slots=8 max_slots=8`, also user@host, `host:8`, cpu= and count= for slots=; #
- *  begins a remark. @errors E_USAGE: anything else, with file and line; E_IO */
+/** Read a hostfile of Open MPI: lines `host slots=8 max_slots=8`, also with user@host, `host:8`, and cpu= or count= for
+ *  slots=; # begins a remark. @errors E_USAGE: anything else, with file and line; E_IO */
 enum status host_list_read_file(const char *path, struct host_list *out);
-/** host or user@host, for a start command. Pure. */
+/** Write host or user@host, for a start command. Pure. */
 enum { HOST_LOGIN = 2 * HOST_MOST_NAME + 2 };
 void host_login(const struct host_name *, char text[HOST_LOGIN]);
 /** The number of processes that fit. Pure. */
@@ -28,13 +28,12 @@ enum status host_list_deal(struct host_list *, int n_slots, int16_t *host);
 /** The index of a name; -1: not in the list. Pure. */
 int host_list_find(const struct host_list *, const char *name);
 
-/** Has this host the address? */
+/** Does this host have the address? */
 bool host_is_here(uint32_t ip);
 /** *own: the address by which host `other` sees this one. @errors E_COMM */
 enum status host_seen_from(uint32_t other, uint32_t *own);
 
-/** The secret of 64 hexadecimal digits. @errors E_USAGE: text is something else, which is not
- *  shown */
+/** Read a secret of 64 hexadecimal digits. @errors E_USAGE: any other text, which the message does not show */
 enum status host_secret_read(const char *text, unsigned char secret[GREETING_SECRET]);
 /** The digits of a secret. Pure. */
 void host_secret_text(const unsigned char secret[GREETING_SECRET], char text[SECRET_TEXT]);

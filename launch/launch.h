@@ -4,9 +4,9 @@
  *
  * forks Open MPI's `mpirun`, which runs this same program with `COMMAND args...` as each rank, and waits. Ranks'
  * standard output passes through untouched; when its reader leaves, the job ends. Standard error is read line by line,
- * because a failing job prints much and only the first error matters: the first E_ line goes through; later E_ lines
- * and mpirun's remarks on them are dropped. With --max-restarts a job that dies is started again from its last
- * checkpoint (launch_restart.h).
+ * because a failing job prints much and only the first error matters. The first E_ line is printed; later E_ lines and
+ * mpirun's remarks on them are dropped. With --max-restarts a job that dies is started again from its last checkpoint
+ * (launch_restart.h).
  *
  * Exit code: 0 done, 1 a rank failed, was killed or never started, 2 bad request, 75 checkpointed and to be resumed,
  * 130 interrupted (Ctrl-C), 141 the reader of standard output left (`| head`). */
@@ -25,11 +25,11 @@ enum {
 
 struct launch_request;
 
-/** Makes the attempts: one, or with --max-restarts several. *code: the exit code of launch. Signals are watched.
- *  @errors its own, and those of launch_attempt */
+/** Makes the attempts: one, or several with --max-restarts. *code: the exit code of launch. Signals are watched
+ *  meanwhile. @errors the supervisor's own, and those of launch_attempt */
 typedef enum status launch_supervisor(const struct launch_request *, int *code);
 
-/** argv[0..argc) are the words after `launch`. Errors are reported here. @return the exit code */
+/** Run `trivium launch`. argv[0..argc): the words after `launch`. Prints its errors. @return the exit code */
 int launch(int argc, char **argv, launch_supervisor *);
 
 /* ---- the request: launch_request.c ---- */
@@ -41,13 +41,13 @@ struct launch_request {
     int spares, elastic;         /* own: idle processes; the fewest ranks that go on after a death, 0: the job ends */
     int respawn;                 /* how many dead processes are started again, as spares */
     int nodes;                   /* own: number of emulated hosts, with TCP between them; 0: none */
-    const char *agent_command;   /* own, several hosts: what starts agents; "": ssh or nothing; "none": nothing */
-    const char *meet;            /* where agents find launch; NULL: launch chooses, and passes it to them */
+    const char *agent_command;   /* own, several hosts: starts an agent; "": ssh, or directly; "none": the user does */
+    const char *meet;            /* address where agents find launch; NULL: launch chooses, and passes it to them */
     bool encrypts;               /* own: encrypt the traffic between hosts; false: authenticate it only */
     double heartbeat_s;          /* a host that is silent for this long is lost */
     double hang_s;               /* a rank that does not move for this long is killed; 0: no limit */
     int chaos;                   /* seed of failures on purpose (chaos.h); 0: none */
-    double chaos_s;              /* mean seconds between two of them */
+    double chaos_s;              /* mean seconds between two such failures */
     char **options;              /* launch's own words, borrowed from argv */
     int n_options;
     char **command;              /* COMMAND args..., NULL at the end; borrowed from argv */
@@ -64,7 +64,7 @@ bool launch_is_one_host(const struct launch_request *);
 /** @errors E_USAGE: -n missing, not a number or below 1; an unknown launch option; no command */
 enum status launch_parse(int argc, char **argv, struct launch_request *out);
 
-/** The words of the command line, mpirun's or the agent's (agent.h: launch's own words again), NULL at the end. *out is
+/** Make the command line of mpirun, or of the agent (which takes launch's own words, agent.h), then NULL. *out is
  *  owned, `free` it; the words are borrowed. self: this program; program: the ranks' program; ranks_text: n_ranks.
  *  @errors E_MEMORY */
 enum status launch_words(const struct launch_request *, const char *self, const char *program, const char *ranks_text,
@@ -85,7 +85,7 @@ struct launch_facts {
     int rank;
     int signal;      /* the signal that killed it; 0: it exited or aborted */
     int exit_code;   /* of a rank that exited or aborted */
-    bool no_shared_memory; /* Open MPI could not make it; the reason if no other is known */
+    bool no_shared_memory; /* Open MPI could not make its shared memory; the cause if no other is known */
     char host[64], signal_name[48];
     char error[512]; /* the E_ line, or its beginning */
 };
@@ -93,10 +93,10 @@ struct launch_facts {
 struct launch_filter {
     struct launch_facts facts;
     enum { FILTER_OUTSIDE, FILTER_AFTER_DASHES, FILTER_IN_BOILERPLATE } state;
-    char held[256]; /* a line of dashes, until the next line shows what it opens */
+    char held[256]; /* a line of dashes, held until the next line shows which block it opens */
 };
 
-enum launch_verdict { LINE_DROP, LINE_PASS, LINE_HOLD /* not yet */,
+enum launch_verdict { LINE_DROP, LINE_PASS, LINE_HOLD /* until the next line */,
                       LINE_PASS_HELD /* filter->held first, then the line */ };
 
 /** The state before the first line: outside mpirun's messages, no facts. */
@@ -105,7 +105,7 @@ void launch_filter_init(struct launch_filter *);
 /** Judge one line (NUL-terminated, with or without its line end) and store its facts in the filter. Pure otherwise. */
 enum launch_verdict launch_filter_line(struct launch_filter *, const char *line);
 
-/** The text that is still held when no further line comes, or "". Borrowed until the next call. */
+/** When no further line comes: the line that is still held, or "". Borrowed until the next call. */
 const char *launch_filter_end(struct launch_filter *);
 
 /* ---- passing text on: launch_text.c ---- */
@@ -125,7 +125,7 @@ void launch_text_init(struct launch_text *, struct launch_filter *, int out_fd, 
 /** Wait at most a quarter of a second for text, for room to write it, or for a signal; pass on the text. @return
  *  whether there was text */
 bool launch_text_turn(struct launch_text *);
-/** May more text come? */
+/** Can more text come, or is some not yet written? */
 bool launch_text_is_open(const struct launch_text *);
 /** Print the held text, and close the pipes. */
 void launch_text_finish(struct launch_text *);
@@ -136,7 +136,7 @@ void launch_text_finish(struct launch_text *);
  *  E_IO */
 enum status launch_watch_signals(void);
 void launch_unwatch_signals(void);
-/** A descriptor that is readable when a signal has come; the next signal, 0: none. */
+/** launch_signal_fd: a descriptor that is readable when a signal has come. launch_next_signal: the signal; 0: none. */
 int launch_signal_fd(void);
 int launch_next_signal(void);
 /** Wait. @return 0, or the signal (other than CHLD) that ended the wait */
@@ -150,14 +150,14 @@ struct launch_end {
     int code;    /* exit code of mpirun; 128 + signal if it was killed, as in shells */
     bool killed; /* mpirun itself was killed by signal code - 128 */
     int stop_signal; /* the last of HUP INT QUIT TERM that reached launch; 0: none */
-    bool asked;      /* one of these, or USR1, has reached launch */
+    bool asked;      /* HUP INT QUIT TERM or USR1 has reached launch */
     bool forced;     /* mpirun did not end after TERM, and was killed */
     bool reader_left; /* the reader of standard output left, which ended the job */
     int text_lost;   /* errno, when standard output could not be written */
 };
 
 /** Run words[0] from PATH, filter its standard error and pass signals on, until it and all its processes have ended.
- *  @errors E_CONFIG: it is not installed; E_IO: the system refused a pipe or a process; E_COMM: a process that does not
+ *  @errors E_CONFIG: words[0] cannot be run; E_IO: the system refused a pipe or a process; E_COMM: a process does not
  *  end */
 enum status launch_job(char *const *words, struct launch_filter *, struct launch_end *out);
 
@@ -168,7 +168,7 @@ void launch_mark(void);
 /** For a job on this host alone: point Open MPI's files and shared memory to folders of the job, so that they can be
  *  removed. Call after launch_mark. */
 void launch_scratch_name(void);
-/** For one attempt: make the named folders; remove them with their contents. */
+/** For one attempt: launch_scratch_make makes the named folders, launch_scratch_remove removes them and their files. */
 void launch_scratch_make(void);
 void launch_scratch_remove(void);
 /** Remove a folder and its contents. Follows no links. */
@@ -182,8 +182,8 @@ enum status launch_end_remains(double patience_s);
 
 /* ---- flight records of a failed attempt: launch_flight.c ---- */
 
-/** After a failed attempt: print which rank held it up, and move the ranks' flight records to
- *  TMPDIR/trivium-UID/flight.JOB; the newest 16 jobs' records stay. In any case remove them from this host's shared
+/** If the attempt failed, print which rank held it up, and copy the ranks' flight records to
+ *  TMPDIR/trivium-UID/flight.JOB; the newest 16 jobs' records stay. Then remove the records from this host's shared
  *  memory. Call after launch_mark, when no rank is left. */
 void launch_flight(bool failed);
 

@@ -1,22 +1,22 @@
 /* `launch --max-restarts N train --save DIR ...`: a job that dies is started again from its last checkpoint.
  *
- *   attempt --died--> is a restart of use? --> wait (backoff, doubled each time) --> the same options, but for --resume
- *   DIR --> attempt
+ *   attempt --died--> does a restart help? --yes--> wait (backoff, doubled each time) --> attempt with the same options
+ *   and --resume DIR
  *
  * There is no restart after success (0), a requested checkpoint (75), a bad request (2), or any signal to launch.
  * Launch gives up after LAUNCH_MOST_STUCK restarts in a row without a new checkpoint, because their cause persists.
  *
- * A loss that is not finite repeats from the same state and samples, unless a bit has flipped. So a job with an earlier
- * checkpoint tries that step once more, on as many ranks. If the loss is not finite again, there or earlier, it
- * diverges, and the job ends.
+ * A loss that is not finite repeats from the same state and samples, unless a flipped bit caused it. So a job that has
+ * a checkpoint tries that step once more, on the same number of ranks. If the loss is not finite again, at that step or
+ * an earlier one, the job diverges and ends.
  *
- * The checkpoint is the one that DIR/latest names, if it is newer than the start of launch: the folder may hold an
- * older run's. Without such a checkpoint the job starts with the user's options.
+ * The checkpoint is the one that DIR/latest names. It must be newer than the start of launch, because the folder may
+ * hold an older run's. Without such a checkpoint the job starts with the user's options.
  *
  * Fewer ranks (--min-ranks M). Launch cannot distinguish a lost host, a rank that cannot be started and a rank that
- * dies before the first save, so one rule covers all: after an attempt without a new checkpoint the next one uses fewer
- * ranks. It takes the next smaller dp, with the same tp and pp and at least M ranks, that divides the batch. --host
- * stays as it is. */
+ * dies before the first save, so one rule covers all three: after an attempt without a new checkpoint the next attempt
+ * uses fewer ranks. Its dp is the next smaller one that divides the batch, with the same tp and pp and at least M
+ * ranks. --host stays as it is. */
 #pragma once
 
 #include "launch/launch.h"
@@ -25,7 +25,7 @@
 
 enum { LAUNCH_MOST_STUCK = 2 };
 
-/** trivium launch: run a job, restarted at most --max-restarts times. Otherwise as launch.  @return the exit code */
+/** trivium launch: run a job, and restart it at most --max-restarts times. See launch().  @return the exit code */
 int launch_main(int argc, char **argv);
 
 /* ---- the decisions: pure ---- */
@@ -33,16 +33,16 @@ int launch_main(int argc, char **argv);
 /* The checkpoint that DIR/latest names. */
 struct launch_latest {
     char step[64];        /* "step-00000012"; "": there is none */
-    int64_t written_ns;   /* when, by the file system's clock */
+    int64_t written_ns;   /* time of DIR/latest, by the file system's clock */
 };
 bool launch_is_newer(const struct launch_latest *now, const struct launch_latest *before);
-/** Is it of this job (newer than at_start), and of a later step than *best? Then *best becomes its step. A step that is
- *  saved again, as --spike-guard does first, does not count. *best: -1 at first. */
+/** Is checkpoint `now` of this job (newer than at_start), and of a later step than *best? If so, *best becomes its
+ *  step. A step that is saved again, as --spike-guard does first, does not count. *best: -1 at first. */
 bool launch_is_further(const struct launch_latest *now, const struct launch_latest *at_start, int64_t *best);
 
-enum launch_verdict_of_attempt { ATTEMPT_DONE /* or not repeated */, ATTEMPT_AGAIN, ATTEMPT_STUCK,
+enum launch_verdict_of_attempt { ATTEMPT_DONE /* or not to be repeated */, ATTEMPT_AGAIN, ATTEMPT_STUCK,
                                  ATTEMPT_NO_MORE, ATTEMPT_DIVERGED };
-/** The step at which an attempt ended with E_NUMERIC; 0: it ended otherwise. */
+/** The step at which an attempt ended with E_NUMERIC; 0: the attempt ended otherwise. */
 int64_t launch_numeric_step(const struct launch_outcome *);
 /** The verdict on an attempt that ended at `step` with E_NUMERIC. before: the latest such step of earlier attempts, 0:
  *  none; saved: is there a checkpoint of this job? */
@@ -60,6 +60,6 @@ double launch_backoff_s(double base, int k);
  *  none. */
 int launch_fewer_ranks(const struct plan *, int n_ranks, int least);
 
-/** "E_COMM, rank 2 of 4 on host a was killed by signal 9 (Killed)": the code and sentence of an error line, without its
- *  place and remedy. */
+/** Copy the code and the sentence of an error line, without place and remedy: "E_COMM, rank 2 of 4 on host a was killed
+ *  by signal 9 (Killed)". */
 void launch_reason(const char *line, char *out, size_t size);

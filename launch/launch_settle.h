@@ -4,14 +4,14 @@
 #include "lib/base/option.h"
 #include <stdint.h>
 
-/* at: n words, NULL at their end; owned, but for the first. */
+/* at: n words, then NULL. The first word is borrowed; at and the other words are owned. */
 struct settled_words { char **at; int n; };
 
-/** The words of a command that set what a config file or the user has set, in the order of the tables: "train",
+/** Write a command with all options that a config file or the user has set, in the order of the option tables: "train",
  *  "--lr=0.01". command is borrowed. The caller frees *out.  @errors E_MEMORY  @collective{none} */
 enum status launch_settle(char *command, const struct options *, struct settled_words *out);
 void settled_words_free(struct settled_words *);
 
-/** The change of train's options for another attempt. resume: the checkpoints that it goes on from, in place of the
- *  user's --resume and --init; NULL: the user's. dp: 0: the user's. @errors E_USAGE  @collective{none} */
+/** Change train's options for the next attempt. resume: the checkpoint folder that replaces the user's --resume and
+ *  --init; NULL: keep these. dp: 0: keep the user's. @errors E_USAGE  @collective{none} */
 enum status launch_change(struct options *, const char *resume, int64_t dp);

@@ -12,9 +12,9 @@
 #include <sys/types.h>
 
 enum host_state { HOST_AWAITED, HOST_IS_HERE, HOST_SILENT, HOST_GONE };
-/* starter: the process that starts the host's agent, 0: none; status: the starter's wait status. */
-/* lost: the host's dead processes that have no replacement yet (--respawn). again_s: when its agent is started again,
- * 0: not planned; is_again: it was. */
+/* starter: the process that starts the host's agent, 0: none; has_ended, status: whether it has ended, and how. */
+/* lost: the host's dead processes that have no replacement yet (--respawn). again_s: the time to start its agent again,
+ * 0: not planned; is_again: the agent was started again. */
 struct a_host {
     enum host_state state;
     struct host_link link;
@@ -35,12 +35,12 @@ struct lighthouse {
     int16_t host_of[OWN_MOST_RANKS];
     bool alive[OWN_MOST_RANKS], told[OWN_MOST_RANKS], left[OWN_MOST_RANKS];    /* as in struct members */
     int n_started, n_left, code;             /* slots from n_started on have no host yet */
-    char meet[DOOR_TEXT];                    /* the address where agents find it */
+    char meet[DOOR_TEXT];                    /* the address where agents find the lighthouse */
     sigset_t unblocked;                      /* signals that agents start with */
     struct reconnect reconnect;
     struct wreak chaos;
     int32_t committed_of;                    /* the newest epoch that all hosts received as committed */
-    char who[256];                           /* text of this turn's deaths; "": none */
+    char who[256];                           /* this turn's deaths, for a message; "": none */
     double ending_s, looked_s;               /* 0: not ending; the last turn */
     bool has_begun;
 };
@@ -51,9 +51,9 @@ bool lighthouse_has(const struct lighthouse *, int h);
 void lighthouse_say(struct lighthouse *, int but, enum host_kind, int slot, int epoch, int64_t value);
 /** Send TERM to all ranks, once. */
 void lighthouse_end_all(struct lighthouse *);
-/** The same, after printing the recorded failure. */
+/** Print the recorded failure, then send TERM to all ranks. */
 void lighthouse_give_up(struct lighthouse *);
-/** Give up a host and its ranks: HOST_GONE, HOST_SILENT. */
+/** Give up host h and its ranks. how: HOST_GONE or HOST_SILENT. */
 void lighthouse_lose(struct lighthouse *, int h, enum host_state how, const char *why);
 /** Handle the messages that host h has sent. */
 void lighthouse_hear(struct lighthouse *, int h, double now_s);

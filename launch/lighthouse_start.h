@@ -7,9 +7,9 @@
 
 enum { START_MOST_WORDS = 64 };
 
-/** The words that start the agent of a host, NULL at the end: the words of `command`, split at blanks, with the host's
- *  name for each %h, and then `self agent --meet MEET --host NAME`. command NULL or "": no words before these. text:
- *  storage for the words.
+/** Make the words that start a host's agent, then NULL: the words of `command`, split at blanks, with each %h replaced
+ *  by `name`; then `self agent --meet MEET --host HOST`, where HOST is `name` without user@. command NULL or "": only
+ *  these. text: storage for the words.
  *  @errors E_USAGE: too many or too long */
 enum status start_words(const char *command, const char *self, const char *meet, const char *name, char text[4096],
                         char *words[START_MOST_WORDS]);
