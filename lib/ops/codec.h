@@ -29,8 +29,8 @@ struct codec { enum codec_kind kind; double topk_percent; };
 
 /** "int8" */
 const char *codec_name(enum codec_kind);
-/** Must the codec's error be added to the next gradient (error feedback) for training to converge? The error of such a
- *  codec is as large as the decoded gradient. */
+/** Must the codec's error be added to the next gradient (error feedback), because it is as large as the decoded
+ *  gradient? Training does not converge without. */
 bool codec_wants_feedback(enum codec_kind);
 /** Exact size, in bytes, of the code of n floats; n >= 0. */
 int64_t codec_bytes(const struct codec *, int64_t n);

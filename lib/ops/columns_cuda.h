@@ -42,7 +42,7 @@ __global__ static void __launch_bounds__(SLICE_THREADS)
     grad_add(blockIdx.y ? gradient1 : gradient0, blockIdx.y ? is_real1 : is_real0, c, sum);
 }
 
-/** The second half of n_sums (1 or 2) column sums: from scratch into the gradients of the step's weights. */
+/** The second stage of n_sums (1 or 2) column sums: add the partial sums in scratch to the step's weight gradients. */
 static inline enum status columns_finish(const struct call *call, int n_sums, int64_t n_slices, int64_t C) {
     const struct tensor *g0 = &call->dweight[0], *g1 = &call->dweight[n_sums - 1];
     dim3 grid((unsigned)ceil_div(C, 32), (unsigned)n_sums);

@@ -1,7 +1,7 @@
 /* lse[r] = log sum_k e^x[r,k], the loss, and dx[r,k] = scale (e^(x[r,k] - lse[r]) - [k = target]). See cross_entropy.h.
  *
- * Memory-bound: the logits are the largest tensor of a step. A thread block takes one row, and its threads walk it side
- * by side, 16 bytes at a time from the first 16-byte boundary on (rows of an odd vocabulary start anywhere).
+ * Memory-bound: the logits are the largest tensor of a step. A thread block takes one row, and neighboring threads read
+ * neighboring packs of 16 bytes, from the first 16-byte boundary on (rows of an odd vocabulary start anywhere).
  *
  * Over the whole vocabulary, maximum and sum take one read of the logits together (Milakov and Gimelshein 2018): a
  * thread keeps the maximum m so far and s = sum e^(x - m); a larger x rescales s by e^(m - x). At the end the block
@@ -25,8 +25,8 @@ kernel CUDA(cross_entropy_forward), CUDA(cross_entropy_backward_input);
 extern const struct cross_entropy_pieces CUDA(cross_entropy_pieces);
 }
 
-/* BLOCKS per multiprocessor: together the 2048 threads that it has room for. In double half of them, because more would
- * spill registers. */
+/* BLOCKS per multiprocessor fill it with its 2048 threads; in double with half as many, because more would spill
+ * registers. */
 enum { MOST_THREADS = 256, BLOCKS = sizeof(real) == 8 ? 4 : 8, TOTAL_THREADS = 1024, UNROLL = 4 };
 enum { TRAIN_THREADS = sizeof(real) == 8 ? 512 : 768, TRAIN_BLOCKS = sizeof(real) == 8 ? 1 : 2 };
 enum { MOST_KEPT = 226 * 1024 };   /* bytes; an H100 block has 227 KiB, an A100 block 163 KiB (see bytes_kept) */

@@ -1,8 +1,8 @@
-/* Dropout: y = x m / (1 - p), where the bit m is a pure function of the element's global indices and the step.
+/* Dropout: y = m x, where m, 0 or 1 / (1 - p), is a pure function of the element's global indices and the step.
  *
  *   key      (seed, site, optimizer step)              site: dropout.stream, of "embedding", "attention", ...
  *   counter  {element / 4, t, head, sample}            all *global* indices; the Philox block of four draws
- *   draw     word element % 4 of the block             keep the element if draw >= p 2^32
+ *   draw     word element % 4 of the block             draw >= p 2^32: keep the element, m = 1 / (1 - p)
  *
  * `element` is the channel (embedding and residual sites, head 0) or the key position j (attention probabilities, with
  * t the query position). Backward and replay draw the same numbers again, and a rank with any shard of the tensor draws

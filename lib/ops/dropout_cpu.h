@@ -4,8 +4,8 @@
 #include "lib/ops/cpu.h"
 #include "lib/ops/dropout.h"
 
-/** factor[i] = 0 or 1 / (1-p) for elements first .. first + n-1 (n <= COLUMNS) of a row at (t, head, sample); see
- * dropout.h. */
+/** factor[i] = m of dropout.h for elements first .. first + n-1 of the row at (t, head, sample), all global indices;
+ * n <= COLUMNS. */
 static inline void dropout_factors(const struct dropout *d, real *factor, int64_t first, int64_t n, int64_t t,
                                    int64_t head, int64_t sample) {
     uint32_t word[COLUMNS + 8];

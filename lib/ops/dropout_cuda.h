@@ -16,7 +16,7 @@
 struct dropped_rows {
     int64_t R;
     int C, shift, n_groups;       /* columns of group i start at i GROUP - shift */
-    uint32_t T, first_sample, first_t, first_block;   /* first_block: global channel -shift, over 4 */
+    uint32_t T, first_sample, first_t, first_block;   /* first_block: first Philox block, group 0's channel / 4 */
     uint32_t turn, jump;          /* the T positions may be two runs: axis_global */
     int on, packed;
     uint32_t highest_dropped;     /* keep draws above it: threshold - 1, which fits in 32 bits */

@@ -8,7 +8,7 @@
  *   sort   A block takes SORT_ROWS rows of the table and reads all tokens twice. The first time it counts its tokens by
  *          row and warp, and the tokens of lower rows, whose number is where its part of the list begins. The second
  *          time it writes its positions to the list. Each warp reads its own stretch of the tokens, so the order (row,
- *          warp, place in the stretch) is the order (row, position). Counts are integers, exact in any order.
+ *          warp, place in the stretch) is the order (row, position). Sums of integer counts are exact in any order.
  *   sum    A warp adds one row's positions, in order. A row with more than ALONE positions is cut into pieces, one for
  *          each warp of the block, and the pieces are added in order.
  *

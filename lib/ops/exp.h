@@ -5,7 +5,7 @@
  *
  * ln 2 is subtracted in two parts (Cody and Waite), so r is exact to a rounding. The series ends where the next term is
  * below a tenth of a unit in the last place: r^8/8! in float, r^14/14! in double. Adding EXP_ROUNDER rounds x / ln 2 to
- * the integer n, because the sum's last bit is a unit. Its low bits are n; shifted into the exponent, they make 2^n.
+ * the integer n, because the sum's last bit is worth 1. Its low bits are n; shifted into the exponent, they make 2^n.
  * The error is below 2 units in the last place. Below the normal range the result is 0. NaN stays NaN. */
 #pragma once
 
@@ -17,7 +17,7 @@ typedef uint64_t real_bits;
 #define EXP_LOWEST (-708.0)                     /* e^x is 0 below */
 #define EXP_HIGHEST 700.0
 #define EXP_ROUNDER 0x1.8p52                    /* adding it leaves a whole number in the low bits */
-#define EXP_LN2_HIGH 0x1.62e42fefa0000p-1       /* trailing zeros: n times it is exact */
+#define EXP_LN2_HIGH 0x1.62e42fefa0000p-1       /* trailing zeros, so that n times it is exact */
 #define EXP_LN2_LOW 0x1.cf79abc9e3b3ap-40
 enum { EXP_BIAS = 1023, EXP_MANTISSA = 52 };
 #else

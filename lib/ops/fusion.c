@@ -11,7 +11,7 @@ static bool overlap(struct span a, struct span b) {
     return a.at && b.at && a.at < b.at + b.bytes && b.at < a.at + a.bytes;
 }
 
-/* The memory of a call's operands and scratch, or of those that the call writes. */
+/* The memory of a call's operands and scratch: of all of them (touched), or of those that it writes (written). */
 struct spans { int n; struct span of[2 * (MAX_IN + MAX_OUT + MAX_WEIGHTS) + 1]; };
 
 /* Add the memory of n tensors. `except`: the value between the two rows, which is not added. */

@@ -17,14 +17,13 @@
  *   linear, its weight gradients alone  the bias's gradient from the product            linear_cuda.c
  *
  * lib/program/join.c joins rows when the program is lowered; `--fuse off` joins none, for comparison. If a fused kernel
- * does not support a shape, it runs the two kernels apart. Each kernel's file says whether the fused kernel changes
- * bits.
+ * does not support a shape, it runs the two separate kernels. Each kernel's file says whether fusing changes bits.
  *
  * What breaks: memory. The plan may place the second row's results in memory that dies with the first row: its
  * operands, its scratch, a result that is never read. That is right for two kernels. One kernel would write the result
- * while it still reads the operand, so such a pair is not joined. The value between the rows, or the dy of both, is the
- * exception: the second row may write over its own input. The second row's weights must be in memory before the first
- * row runs. */
+ * while it still reads the operand, so such a pair is not joined. There is one exception: the second row may write over
+ * the value that it reads from the first, or over the dy of both. Also, the second row's weights must be in memory
+ * before the first row runs, so they must not overlap the first row's memory. */
 #pragma once
 
 #include "lib/ops/op.h"

@@ -4,7 +4,7 @@
  * bytes before it computes, so that a multiprocessor has some 64 KiB in flight. 5 TB/s with a latency of 1 us needs 40
  * KiB in flight.
  *
- * Only just memory-bound: 5 TB/s of 2-byte elements leave time for some 20 instructions per element. A correctly
+ * Instructions are limited, too: at 5 TB/s and 2 bytes per element there is time for some 20 per element. A correctly
  * rounded exponential and quotient take more. So for bf16 and fp16 they are the hardware's approximations, with 22
  * correct bits for a result of 8 or 11 bits. */
 #include "lib/ops/gelu.h"

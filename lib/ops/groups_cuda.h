@@ -18,8 +18,8 @@ static inline int packs(int64_t C, const void *a, const void *b, const void *c, 
     return C % GROUP == 0 && aligned(a) && aligned(b) && aligned(c) && aligned(d);
 }
 
-/* Kernels with a warp for each row: ROW_THREADS threads, so ROW_WARPS rows a block. Blocks are many and short, so that
- * no multiprocessor is idle at the end. Only for more than 2^20 blocks of rows does the loop run twice. */
+/* Kernels with a warp for each row: a block has ROW_THREADS threads, and takes ROW_WARPS rows. Blocks are many and
+ * short, so that no multiprocessor is idle at the end. At most 2^20 blocks loop over the rows of a larger matrix. */
 enum { ROW_THREADS = 128, ROW_WARPS = ROW_THREADS / 32 };
 static inline unsigned row_grid(int64_t R) { return (unsigned)min64(ceil_div(R, ROW_WARPS), 1 << 20); }
 #define FOR_ROWS_OF_WARP(r, R)                                                                                         \

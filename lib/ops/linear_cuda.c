@@ -1,8 +1,8 @@
 /* y = x W^T + b, dx = dy W, dW += dy^T x, db += sum of the rows of dy. See linear.h.
  *
- * cuBLASLt computes the products (gemm_cuda.c); the first adds the bias in its epilogue. db has two ways. Our own
- * kernels, linear_cuda.cu, read dy once more and sum it. Or, as a fusion (fusion.h), the product of dW also sums dy in
- * its epilogue BGRADB. BGRADB sets its result, in dW's type, but db must add up over microbatches. So BGRADB writes to
+ * cuBLASLt computes the products (gemm_cuda.c); the first adds the bias in its epilogue. Either our own kernels,
+ * linear_cuda.cu, compute db, and read dy once more. Or, as a fusion (fusion.h), the product of dW also sums dy in its
+ * epilogue BGRADB. BGRADB sets its result, in dW's dtype, but db must add up over microbatches. So BGRADB writes to
  * scratch behind the workspace, and a small kernel adds the scratch to db. In 16 bits db is then rounded twice, first
  * as a microbatch's sum. TransformerEngine sums its bf16 biases so. Whether BGRADB slows the product is not measured
  * yet. */

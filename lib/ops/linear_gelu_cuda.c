@@ -7,8 +7,8 @@
  *
  * If gelu may write y over u, no later row reads u, and the epilogue does not write u.
  *
- * The two kernels run apart without a bias, for a row length that cuBLASLt cannot write u with, and if cuBLASLt offers
- * no algorithm (fp64).
+ * The two separate kernels run if there is no bias, if cuBLASLt cannot write rows of u's length, or if it offers no
+ * algorithm (fp64).
  *
  * If recomputation runs gelu again without the product, gelu reads the rounded u, and its y has other bits.
  *
@@ -24,8 +24,8 @@
  * adds only the read of x to the product's traffic. TransformerEngine uses DGELU for its bf16 MLP; not measured here
  * yet.
  *
- * The two kernels run apart if either one adds to an existing gradient, for a row length that cuBLASLt cannot read x
- * with, and if cuBLASLt offers no algorithm.
+ * The two separate kernels run if either one adds to an existing gradient, if cuBLASLt cannot read rows of x's length,
+ * or if it offers no algorithm.
  *
  * DGELU_BGRAD, which also sums dx's columns, is not used. Those sums are the bias gradient of the linear layer before
  * gelu, a row that a pipeline may run much later, and cuBLASLt writes them in dx's dtype only. */

@@ -75,13 +75,13 @@ struct call {
     struct tensor din[MAX_IN], dout[MAX_OUT], dweight[MAX_WEIGHTS];
     void *work;                      /* op->work bytes, aligned as arenas are on the device; content undefined */
     unsigned accumulate;             /* bit i: din[i] += instead of din[i] = */
-    unsigned fresh;                  /* bit i: dweight[i] = instead of +=: the step's first gradient (sets_dweight) */
+    unsigned fresh;                  /* bit i: dweight[i] = instead of +=, for its first gradient (sets_dweight) */
     bool training;                   /* false: evaluation; dropout is the identity */
     bool watched;                    /* the high-water mark of memory is measured: see op_touch_work */
     uint64_t seed, n_step;           /* with dropout.stream: the dropout key */
     int64_t first_sample;            /* index of this microbatch's sample 0 in the step's global batch */
-    /* The loss (cross_entropy) is loss_weight, 1 / global tokens, times the sum over tokens; its gradients are
-     * multiplied by loss_scale as well, against underflow. */
+    /* The loss (cross_entropy) is the sum over tokens times loss_weight, 1 / global tokens. Its gradients are also
+     * multiplied by loss_scale, against underflow. */
     double loss_weight, loss_scale;
     /* Scratch depends on the next four, so they are set before a device exists. */
     enum device_kind on;
@@ -130,7 +130,7 @@ struct op_kernels { kernel *forward, *backward_input, *backward_weight; };
  * communicate do so over step->mesh_axis. */
 enum typing {
     TYPING_NONE,          /* not stated: the type checker refuses a program with this op */
-    TYPING_LOCAL,         /* an output element reads the inputs at its own indices, and all along axes in `mixes` */
+    TYPING_LOCAL,         /* an output element reads inputs at its own indices; along axes in `mixes`, at all indices */
     TYPING_LOCAL_ACROSS,  /* as LOCAL, but the first axis in `mixes` is sharded: the op exchanges its shards */
     TYPING_PRODUCT,       /* x W + b: a sum over the axes that x and W share and y does not have */
     TYPING_LOOKUP,        /* rows of the weight, by number; zero for a row of another rank's shard */
@@ -218,7 +218,7 @@ static inline bool op_input_adds_weights(const struct op *op) { return op->all_i
 /** The number of outputs of a step of this op; store_masks counts dropout_out as well. */
 int op_n_out(const struct op *, bool store_masks);
 
-/** Scratch bytes of a row, and below op_cost, its cost; zero if the op declares none. */
+/** The scratch bytes of a row, and (op_cost) its cost; 0 if the op declares none. */
 int64_t op_work(const struct call *, enum row_kind);
 /** The plan counts a library's scratch whole, but the library may write less of it. If memory is watched, write the
  *  scratch's last bytes, so that the measured high-water mark includes all of it (lib/device/arena.h). Otherwise queue

@@ -79,8 +79,8 @@ static inline bool codec_same_bits(const float *a, const float *b, int64_t n) {
 }
 
 /* The coded all-reduce of lib/comm/coded.h over n_ranks, in rank order, in parts of ceil(count / n_ranks). y (n_ranks,
- * count): the ranks' terms; residual (n_ranks, count) or NULL: their rounding errors so far; sum (count): the result on
- * all ranks; sum_residual (count) or NULL: its rounding errors so far. */
+ * count): the ranks' terms. sum (count): the result on all ranks. residual (n_ranks, count) and sum_residual (count):
+ * the codec's errors of terms and sum, for error feedback; changed in place. NULL: no feedback. */
 static inline void codec_plain_all_reduce(const struct codec *c, int n_ranks, int64_t count, const float *y,
                                           float *residual, float *sum_residual, float *sum) {
     int64_t part = (count + n_ranks - 1) / n_ranks;

@@ -10,7 +10,7 @@ static int n_vocab = 13, n_padded = 13;
 static void make(struct op_case *c, enum dtype dtype) {
     op_case_start(c, &op_cross_entropy, 2);
     c->n_tokens = n_vocab;
-    c->settings.training = false;        /* so that forward computes the loss, too */
+    c->settings.training = false;        /* so that forward computes the loss */
     c->settings.loss_weight = 1. / 14;
     c->settings.loss_scale = 8;
     op_case_input(c, op_type_part(op_type(dtype, "BTV", 2, 7, n_vocab), 'V', 0, n_padded));

@@ -305,7 +305,7 @@ TEST(test_linear_gelu_is_not_joined_over_scratch) {
     assert_null(fusion_of(&first, &second, ROW_FORWARD));
 }
 
-/* ---- which pairs ---- */
+/* ---- pairs that may be joined ---- */
 
 /* Calls with addresses that are never read: each operand has its own page. */
 enum { PAGE = 1 << 16 };

@@ -19,7 +19,7 @@ TEST(test_gelu_erf_in_every_precision) {
     op_case_check_threads(make);
 }
 
-/* Against long double. y's error is relative, which a form with 1 + erf would miss where Phi is small. */
+/* Against long double. The bound of y is relative; a form with 1 + erf would exceed it where Phi is small. */
 TEST(test_gelu_erf_fp64_is_accurate) {
     struct op_case c;
     op_case_start(&c, &op_gelu_erf, 1);

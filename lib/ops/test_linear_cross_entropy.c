@@ -90,8 +90,7 @@ static void run_apart(struct apart *a, const struct op_case *c) {
     op_case_run(&a->linear, ROW_BACKWARD_WEIGHT);
 }
 
-/* Both losses sum the same terms, in the order of blocks or of the whole. The gradients' sums have V, C and 2 T
- * terms. */
+/* The bound: both sum the same terms in another order; the sums of loss and gradients have V, C and 2 T terms. */
 static void check_against_two_operations(void) {
     struct op_case c;
     struct apart a;

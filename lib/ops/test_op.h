@@ -18,8 +18,8 @@ struct op_case {
     struct step step;
     struct call settings;                /* a call without its operands: seed, training, scales */
     int32_t n_tokens;                    /* int32 inputs are uniform in [0, n_tokens) */
-    double din_scale;                    /* op_case_check_siblings: the least size to which din's error is relative, for
-                                          * a din that cancels nearly. 0: relative to din itself */
+    double din_scale;                    /* op_case_check_siblings: din's error is relative to max|din|, or to din_scale
+                                          * if that is larger, for a din that nearly cancels */
     struct type in_type[MAX_IN], out_type[MAX_OUT], weight_type[MAX_WEIGHTS], dweight_type[MAX_WEIGHTS];
     struct tensor in[MAX_IN], out[MAX_OUT], weight[MAX_WEIGHTS], din[MAX_IN], dout[MAX_OUT], dweight[MAX_WEIGHTS];
 };

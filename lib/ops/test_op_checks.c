@@ -71,8 +71,8 @@ static double slope(struct op_case *c, double *x) {
     *x = x0;
     return (f[0] - 8 * f[1] + 8 * f[3] - f[4]) / (12 * h);
 }
-/* The next element after i, of n, whose slope is measured. On the CPU all are. On a GPU 11 and the last are enough to
- * check backward against forward, because op_case_check_siblings compares every element with the CPU's. */
+/* The next element after i, of n, whose slope is measured. On the CPU that is i + 1. On a GPU 11 elements and the last
+ * are enough, because op_case_check_siblings compares every element with the CPU's. */
 static int64_t next_measured(int64_t i, int64_t n) {
     int64_t step = test_device()->kind == DEVICE_CPU || n < 12 ? 1 : n / 11;
     return i < n - 1 && i + step > n - 1 ? n - 1 : i + step;
@@ -114,7 +114,7 @@ static void check_accumulates(struct op_case *c, enum row_kind kind) {
     }
 }
 
-/* With `fresh`, gradients full of NaN get the values that zeroed gradients get by addition. */
+/* With `fresh`, a gradient full of NaN must become what a gradient of zeros becomes without it. */
 static void check_sets_gradients(struct op_case *c) {
     const struct op *op = c->step.op;
     for (int i = 0; i < c->step.n_weight; i++) {

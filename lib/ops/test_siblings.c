@@ -115,8 +115,8 @@ static void make_add_position(struct op_case *c, enum dtype d) {
 }
 static double batch_sum(void) { return s.B + 2; }           /* a sum over B, and two roundings of a term */
 
-/* The CPU rounds a gradient in the element type once for each position of its token. No token occurs more than 4 + rows
- * / 4 times in these draws, so stored = 2, which counts sqrt(n) roundings each, is enough. */
+/* The CPU rounds a gradient in the element type once for each position of its token, at most 4 + rows / 4 times in
+ * these draws. stored = 2 allows 2 sqrt(n) such roundings, which is enough. */
 static void make_embedding(struct op_case *c, enum dtype d) {
     int V = 7 + 2 * rows();
     op_case_start(c, &op_embedding, 1);
