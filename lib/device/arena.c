@@ -66,7 +66,7 @@ static int64_t last_written(const unsigned char *block, int64_t bytes) {
     return bytes;
 }
 
-/* The same for device memory, which begins at a whole word. */
+/* As last_written, for device memory, which begins at a whole word. */
 static enum status find_written(const struct device *device, const char *memory, int64_t bytes, int64_t *end) {
     enum { BLOCK = 16384 };
     unsigned char block[BLOCK];

@@ -41,16 +41,16 @@ static inline int64_t arena_align(int64_t bytes) { return arena_align_on(DEVICE_
 struct arena {
     const struct device *device;
     enum role role;
-    int64_t bytes;               /* planned size; the guard is behind it */
+    int64_t bytes;               /* planned size; the guard follows */
     char *base;
     bool watched;                /* filled with the canary: arena_measure works */
     const struct device *pins;   /* host memory is pinned by this device; NULL: not pinned */
 };
 
-/** Allocate `bytes` (0 is fine) plus guard on the device. With `watch`, fill them with the canary (costs one pass over
+/** Allocate `bytes` >= 0 plus guard on the device. With `watch`, fill them with the canary (costs one pass over
  *  the memory and touches every page). @errors E_MEMORY naming role and bytes  @collective{none} */
 enum status arena_init(struct arena *, const struct device *, enum role, int64_t bytes, bool watch);
-/** The same in host memory that is pinned for `pins` (device.h: pin). @errors E_MEMORY @collective{none} */
+/** As arena_init, in host memory that is pinned for `pins` (device.h: pin). @errors E_MEMORY @collective{none} */
 enum status arena_init_pinned(struct arena *, const struct device *pins, enum role role, int64_t bytes, bool watch);
 void arena_fini(struct arena *);
 /** Bytes that an arena of `bytes` allocates, with its guard. */

@@ -40,7 +40,7 @@ struct device {
 
     /* ---- other streams ---- */
     /* Copy between the device's memory and pinned host memory, after all work issued so far. Neither the host nor later
-     * work waits, until copy_join of the same mark makes later work wait. Copies run one after another. */
+     * work waits for the copy; copy_join of its mark makes later work wait. Copies run one after another. */
     enum status (*copy_beside)(const struct device *, void *to, const void *from, int64_t bytes, struct device_mark *);
     enum status (*copy_join)(const struct device *, const struct device_mark *);
 
@@ -79,7 +79,7 @@ enum status device_cuda(int index, const struct device **out);
 /** The number of GPUs; 0 also if this build has no CUDA, or the machine no driver. */
 int device_cuda_count(void);
 
-/** Wait for a mark, at most timeout_s, and call `idle` again and again meanwhile (NULL: sched_yield). @errors E_TIMEOUT
- *  naming what was waited for, E_DEVICE */
+/** Wait for a mark, at most timeout_s seconds, and call `idle` repeatedly meanwhile (NULL: sched_yield). @errors
+ *  E_TIMEOUT with `what`, the name of the awaited work; E_DEVICE */
 enum status device_wait(const struct device *, const struct device_mark *, double timeout_s, void (*idle)(void),
                         const char *what);

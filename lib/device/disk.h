@@ -11,8 +11,8 @@
  * call pread and pwrite. A rank whose disk does not answer stops, and no signal ends it; the other ranks time out after
  * --comm-timeout and name that rank.
  *
- * Bytes of the file have addresses, in pages without read access: to follow such a pointer by mistake is a crash, never
- * a wrong number. Arenas and params hold these addresses, and the functions below take them. */
+ * Bytes of the file have addresses, in pages without read access, so that a read through such a pointer crashes, and
+ * never returns a wrong number. Arenas and params hold these addresses, and the functions below take them. */
 #pragma once
 
 #include "lib/device/device.h"
@@ -23,8 +23,7 @@ enum disk_engine_choice { DISK_AUTO, DISK_URING, DISK_THREADS };
 
 struct disk;
 
-/* The system calls that can fail; tests replace them. make: creates a file from that template; it has no name in the
- * end. */
+/* The system calls that can fail; tests replace them. make: creates a file from the template, and removes its name. */
 struct disk_calls {
     int (*make)(char *path_template, int flags);
     int (*reserve)(int fd, int64_t bytes);                           /* 0, or the error's number */
@@ -45,7 +44,7 @@ void disk_close(struct disk **);
 /** The file as a device. `allocate` gives out its bytes in order. upload, download, fill, clear and copy are complete
  *  on return, and may begin and end in the middle of a page. One thread at a time. Borrowed. */
 const struct device *disk_device(const struct disk *);
-/** "io_uring" or "threads"; do transfers bypass the page cache? */
+/** The engine's name, "io_uring" or "threads"; whether transfers bypass the page cache. */
 const char *disk_engine_name(const struct disk *);
 bool disk_is_direct(const struct disk *);
 

@@ -1,4 +1,4 @@
-/* What disk*.c share. */
+/* Declarations shared by disk*.c. */
 #pragma once
 
 #include "lib/device/disk.h"
@@ -16,7 +16,7 @@ extern const struct disk_engine disk_threads;
 extern const struct disk_engine *const disk_uring;                   /* NULL: this build has no io_uring */
 
 struct disk {
-    struct device device;                /* must be first: a device's address is its disk's */
+    struct device device;                /* must be first, because its address is the disk's */
     const struct disk_calls *calls;
     const struct disk_engine *engine;
     void *self;                          /* the engine's */
@@ -29,9 +29,9 @@ struct disk {
     struct disk_traffic traffic;
 };
 
-/** Where in the file. */
+/** The offset of a place in the file. */
 static inline int64_t disk_offset(const struct disk *d, const void *place) { return (const char *)place - d->base; }
 
-/** The functions of the device (disk_device.c). */
+/** Set the functions of the device (disk_device.c). */
 void disk_device_init(struct disk *);
 enum { DISK_BOUNCE = 1 << 20 };

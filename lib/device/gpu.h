@@ -1,4 +1,4 @@
-/* What every .cu file includes first: one source, two builds.
+/* Every .cu file includes this header first. One source has two builds:
  *
  *   nvcc   the real GPU code
  *   g++    on a machine with no GPU: the compiler's command line includes tests/simt/simt.h, which declares the same

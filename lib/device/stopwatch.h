@@ -12,8 +12,8 @@ enum status stopwatch_create(const struct device *, struct stopwatch **out);
 /** Destroy without waiting; times that were not collected are lost. NULL: nothing to do. */
 void stopwatch_destroy(struct stopwatch **);
 
-/** A piece of the stream begins (ends) at its present end. A later stopwatch_collect adds the piece's time to *seconds
- *  (borrowed until then). One piece at a time. @errors E_DEVICE */
+/** Begin, or end, a piece of work at the stream's present end. A later stopwatch_collect adds the piece's time to
+ *  *seconds (borrowed until then). One piece at a time. @errors E_DEVICE */
 enum status stopwatch_start(struct stopwatch *);
 enum status stopwatch_stop(struct stopwatch *, double *seconds);
 /** Add the times of all pieces that have ended. Does not wait. @errors E_DEVICE */

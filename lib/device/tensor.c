@@ -38,7 +38,7 @@ int64_t shape_global_n(const struct shape *s) {
 }
 
 int64_t shape_global_index(const struct shape *s, int64_t i) {
-    /* Peel off the fastest axis first; `stride` is what one step along an axis is worth in the global tensor. */
+    /* Peel off the fastest axis first; `stride` is the distance in the global tensor of one step along an axis. */
     int64_t index = 0, stride = 1;
     for (int a = s->n_axes - 1; a >= 0; a--) {
         const struct axis *axis = &s->axis[a];

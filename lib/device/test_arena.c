@@ -23,7 +23,7 @@ TEST(test_a_fresh_arena_measures_zero) {
     }
 }
 
-/* One byte anywhere is found, across the blocks in which the arena is read back, down to the byte. */
+/* A single written byte is found exactly, also across the blocks in which arena_measure reads memory. */
 TEST(test_the_last_written_byte_is_found_exactly) {
     struct arena a;
     int64_t bytes = 3 * 16384 + 64;
@@ -48,7 +48,7 @@ TEST(test_numbers_of_every_type_are_seen_to_their_last_byte) {
         }
 }
 
-/* Also across the blocks in which memory is read back. A word that was written in part stays as it is. */
+/* Also across the blocks in which arena_paint reads memory. A partly written word stays unchanged. */
 TEST(test_painting_leaves_what_was_never_written) {
     static const int64_t written[] = {0, 8, 20, 16384, 20000};
     for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
@@ -96,7 +96,7 @@ TEST(test_only_watched_arenas_can_be_measured) {
     arena_fini(&a);
 }
 
-/* A device that has no memory at all: how the system refuses is the system's affair, and overcommit hides it. */
+/* A device that refuses every allocation, because a real system with overcommit rarely refuses one. */
 static enum status no_memory(const struct device *device, int64_t bytes, void **out) {
     (void)out;
     return FAIL(E_MEMORY, "%s refused %lld", device->name, (long long)bytes);
@@ -107,7 +107,7 @@ TEST(test_refusals_name_role_bytes_and_remedy) {
     full.name = "full", full.allocate = no_memory;
     struct arena a;
     assert_fails(arena_init(&a, &full, ROLE_ACT, 123456, true), E_MEMORY, "123456 bytes", "act", "full", "micro-batch");
-    arena_fini(&a); /* harmless after a failure */
+    arena_fini(&a); /* allowed after a failure */
     assert_fails(arena_init(&a, device_cpu(), ROLE_COMM, -1, true), E_INTERNAL, "-1 bytes", "comm");
     void *memory;
     assert_fails(device_cpu()->allocate(device_cpu(), INT64_MAX / 2, &memory), E_MEMORY, "refused",

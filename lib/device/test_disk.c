@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * A file as a tier: what is put into it comes back, from any byte to any byte, with either engine and with a file
- * system that has no O_DIRECT; it has no name and its full size from the start; and what can fail is one line. */
+ * A file as a tier: written bytes come back, at any offset and length, with either engine, also on a file system
+ * without O_DIRECT. The file has no name, and its full size from the start. Each failure is one line. */
 #define _GNU_SOURCE /* O_DIRECT */
 #include "lib/base/rng.h"
 #include "lib/device/arena.h"
@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PAGES = 700, BYTES = PAGES * DISK_PAGE };      /* more than the bounce buffer's */
+enum { PAGES = 700, BYTES = PAGES * DISK_PAGE };      /* more than the bounce buffer has */
 
 static const char *folder(void) {
     const char *path = test_path("disk");
@@ -98,7 +98,7 @@ TEST(test_disk_is_an_arena) {
     disk_close(&disk);
 }
 
-/* ---- many in flight, and what they move is counted ---- */
+/* ---- many transfers in flight, whose bytes are counted ---- */
 TEST(test_disk_transfers_in_flight) {
     enum { N = 100 };
     for (int e = 0; e < n_engines(); e++) {
@@ -115,7 +115,7 @@ TEST(test_disk_transfers_in_flight) {
                 assert_ok(disk_start(disk, &io[i]));
             }
             for (int i = N - 1; i >= 0; i--) assert_ok(disk_wait(disk, &io[i]));
-            assert_ok(disk_wait(disk, &io[0]));                      /* waited for already */
+            assert_ok(disk_wait(disk, &io[0]));                      /* a second wait returns at once */
         }
         for (int i = 0; i < N * DISK_PAGE; i++) assert_int_equal(memory[i], i / DISK_PAGE);
         struct disk_traffic t = disk_traffic(disk);
@@ -141,8 +141,8 @@ TEST(test_disk_file_has_no_name_and_its_size) {
     struct stat is;
     assert_int_equal(files_in(folder()), 0);
     assert_true(fstat(d->fd, &is) == 0 && is.st_size == BYTES && is.st_nlink == 0);
-    assert_true(is.st_blocks * 512 >= BYTES);                        /* reserved, not only promised */
-    assert_int_equal(rmdir(folder()), 0);                            /* a folder that is removed does no harm */
+    assert_true(is.st_blocks * 512 >= BYTES);                        /* blocks are reserved */
+    assert_int_equal(rmdir(folder()), 0);                            /* the file outlives its folder */
     check_as_memory(d);
     disk_close(&d);
 }
@@ -179,7 +179,7 @@ static void forbid_io_uring(void) {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) _exit(77);
 }
 
-/* The child's exit code: 0, what is wrong, or 77 where nothing can be forbidden. */
+/* The child's exit code: 0, a number of the error, or 77 if the system cannot forbid io_uring. */
 static int without_io_uring(void) {
     struct disk *d;
     forbid_io_uring();
@@ -267,7 +267,7 @@ TEST(test_disk_write_that_fails) {
     disk_close(&d);
 }
 
-/* The system's own failures, for both engines: a limit on the size of files, and a file that was shortened. */
+/* Failures of the real system, with both engines: a limit on file sizes, and a shortened file. */
 TEST(test_disk_limit_and_shortened_file) {
     char *block = calloc(1, BYTES);
     struct rlimit before, small;

@@ -16,7 +16,7 @@ static uint32_t bits_of(float x) {
     return bits;
 }
 
-/* The compiler's half: the oracle. */
+/* The compiler's half precision, as the reference. */
 static float half_to_float(uint16_t x) {
     _Float16 h;
     memcpy(&h, &x, sizeof h);
@@ -67,7 +67,7 @@ TEST(test_fp16_rounds_to_nearest_even_around_every_tie) {
     }
 }
 
-/* A stride that is odd and about a million bits wide meets every exponent with many mantissas. */
+/* An odd stride of about a million covers every exponent with many mantissas. */
 TEST(test_fp16_from_float_is_the_compilers_over_all_magnitudes) {
     for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 1021) check_fp16(float_of((uint32_t)bits));
 }
@@ -99,7 +99,7 @@ TEST(test_bf16_nan_with_only_low_bits_stays_nan) {
     assert_int_equal(bf16_from_float(FLT_MAX), 0x7f80);
 }
 
-/* 1 + half an ulp + a trifle: the trifle is lost in fp32, and rounding the float again would go down to even. */
+/* 1 + half an ulp + a small rest: fp32 loses the rest, and a second rounding would round the tie down to even. */
 TEST(test_fp64_to_16_bits_rounds_once) {
     static const struct { enum dtype dtype; double ulp; uint16_t one; } types[] = {
         {BF16, 0x1p-7, 0x3f80}, {FP16, 0x1p-10, 0x3c00}};
@@ -142,7 +142,7 @@ TEST(test_fp64_extremes_convert) {
     assert_true(isinf(fp32[0]) && fp32[2] == 0 && !signbit(fp32[4]) && signbit(fp32[5]));
 }
 
-/* Every pair, over lengths around the block: small integers are exact in all types, of fp8 those up to 4. */
+/* Every pair of types, with lengths around the block's. Small integers are exact in all types; in fp8 those up to 4. */
 static double small_integer(int64_t i, enum dtype a, enum dtype b) {
     int64_t most = dtype_is_fp8(a) || dtype_is_fp8(b) ? 4 : 127;
     return (double)(i % (2 * most + 1) - most);
@@ -167,7 +167,7 @@ TEST(test_convert_every_pair_over_odd_lengths) {
     free(to);
 }
 
-/* One number that is not finite is found wherever it lies; the largest finite ones are none. */
+/* One number that is not finite is found at any index. The largest finite numbers count as finite. */
 TEST(test_all_finite_finds_one_anywhere) {
     static const struct { enum dtype type; double largest, others[3]; } rows[] = {
         {FP64, DBL_MAX, {NAN, INFINITY, -INFINITY}}, {FP32, FLT_MAX, {NAN, INFINITY, -INFINITY}},
@@ -226,8 +226,8 @@ TEST(test_fp8_finite_codes_come_back) {
             if ((code & 0x7f) < f->n_finite) assert_int_equal(code_of_value(f, value_of_code(f, code)), code);
 }
 
-/* The nearest of all finite codes, by looking at each; of two as near, the even one. (Far beyond the largest, distances
- * would round to the same: from twice the largest on they are measured from there.) */
+/* The nearest of all finite codes, by trying each; of two equally near codes, the even one. (Beyond twice the largest
+ * number, x is limited to it, because distances from a very large x round to equal numbers.) */
 static int nearest_code(const struct format *f, double x) {
     double a = fmin(fabs(x), 2 * f->largest);
     int best = 0;
@@ -248,7 +248,7 @@ TEST(test_fp8_of_all_bf16_is_the_nearest_code) {
         }
 }
 
-/* fp64, a trifle off every tie: rounded once. */
+/* fp64 numbers slightly off every tie are rounded only once. */
 TEST(test_fp8_of_fp64_rounds_once) {
     for (const struct format *f = FORMATS; f < FORMATS + 2; f++)
         for (int code = 0; code + 1 < f->n_finite; code++) {

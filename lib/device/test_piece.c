@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* What two pieces share, against looking at every element: random boxes and runs of random tensors, padding
- * included. */
+/* The elements that two pieces share, compared with a test of every element: random boxes and runs of random tensors,
+ * also with padding. */
 #include "lib/base/rng.h"
 #include "lib/device/piece.h"
 #include "tests/test.h"
@@ -18,7 +18,7 @@ static struct shape random_global(void) {
     return s;
 }
 
-/* Some axes are cut; a cut may reach beyond the end. */
+/* Cut some axes; a cut may reach beyond the axis's end. */
 static struct piece random_piece(const struct shape *global) {
     struct piece p = {.box = *global};
     for (int i = 0; i < global->n_axes; i++) {
@@ -33,7 +33,7 @@ static struct piece random_piece(const struct shape *global) {
     return p;
 }
 
-/* Marks in `to`'s run which element of the global tensor was copied there, taken from `from`'s. */
+/* Copy the marks, which are indices in the global tensor, from the run of `from` to the run of `to`. */
 struct copied { const struct piece *from; int64_t *to; int calls; };
 static enum status copy(void *self, int64_t to_at, int64_t from_at, int64_t n) {
     struct copied *c = self;

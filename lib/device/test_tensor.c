@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* (B 2, H 2 of 4 from 2, D 3): what the second of two tp ranks holds. */
+/* (B 2, H 2 of 4 from 2, D 3): the shard of the second of two tp ranks. */
 static const struct shape heads = {3, {{.tag = 'B', .n = 2, .first = 0, .global = 2},
                                        {.tag = 'H', .n = 2, .first = 2, .global = 4},
                                        {.tag = 'D', .n = 3, .first = 0, .global = 3}}};
@@ -34,7 +34,7 @@ TEST(test_global_index_of_a_sharded_axis) {
                 assert_int_equal(shape_global_index(&heads, (b * 2 + h) * 3 + d), (b * 4 + h + 2) * 3 + d);
 }
 
-/* Conservation: the shards of all ranks name every element of the whole tensor once, and padding not at all. */
+/* The shards of all ranks contain every element of the whole tensor once; padding has no index. */
 TEST(test_shards_cover_the_whole_once_without_padding) {
     enum { V = 10, C = 3, SHARDS = 4, PER_SHARD = 3 }; /* 4 x 3 = 12 rows: two are padding */
     int times[V * C] = {0}, padding = 0;
@@ -52,7 +52,7 @@ TEST(test_shards_cover_the_whole_once_without_padding) {
     assert_int_equal(padding, 2 * C);
 }
 
-/* Zig-zag: all places once over the ranks, growing on each; and every rank has as many (query, key <= query) pairs. */
+/* Zig-zag: each place is on one rank, in rising order, and all ranks have as many pairs (query, key <= query). */
 static void check_zigzag(int64_t T, int64_t parts) {
     int times[64] = {0};
     int64_t pairs = -1;
@@ -75,7 +75,7 @@ TEST(test_zigzag_covers_all_places_and_halves_causal_work) {
     for (int64_t parts = 1; parts <= 8; parts *= 2) check_zigzag(64, parts);
 }
 
-/* A part of what is held names the same places as the elements that it takes, in one run or across the turn. */
+/* axis_part of a zig-zag axis has the places of the elements that it takes, in one run or across the turn. */
 TEST(test_part_of_an_axis_names_the_same_places) {
     for (int64_t part = 0; part < 3; part++) {
         struct axis held = axis_zigzag('T', 36, 3, part), whole = axis_whole('T', 12);
