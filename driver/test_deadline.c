@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a process says, and how it ends, that stands still after `arm`. */
+/* Output and exit of a process that hangs after `arm`. */
 static int stand_still(void (*arm)(void), char *said, size_t size) {
     int text[2], status;
     assert_int_equal(pipe(text), 0);

@@ -10,7 +10,7 @@
 
 enum { N = 4 };
 
-/* Two hosts of two ranks, nothing wrong. */
+/* Two hosts with two ranks each, without a finding. */
 static void good(struct preflight_rank rank[N]) {
     for (int r = 0; r < N; r++) {
         rank[r] = (struct preflight_rank){.program = 7, .threads = 4, .allowed_cores = 8, .cores = 8};

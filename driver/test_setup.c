@@ -29,7 +29,7 @@ TEST(test_binding_is_the_affinity_mask) {
     else assert_string_equal(words, "free on 1 core");
 }
 
-/* As many threads as the plan says; else the cores that it may use divided by its ranks, and at least one. */
+/* The plan's number of threads; without one, the process's cores divided by its ranks, and at least one. */
 TEST(test_threads_are_cores_by_ranks_unless_told) {
     struct plan plan = {.threads = 3};
     int before = omp_get_max_threads(), cores = (int)comm_local_cores();
@@ -46,7 +46,7 @@ TEST(test_threads_are_cores_by_ranks_unless_told) {
     assert_int_equal(many, 1);
 }
 
-/* ---- a model's own tokens, and those that texts have ---- */
+/* ---- tokens that a model reserves, and tokens of texts ---- */
 static enum status set_up(const char *words) {
     struct setup s;
     char text[1024], *argv[32];
@@ -58,7 +58,7 @@ static enum status set_up(const char *words) {
     return status;
 }
 
-/* One token for each of n, in llm.c's format. */
+/* A file of tokens 0 .. n - 1 in llm.c's format. */
 static const char *write_tokens(int64_t vocab, int32_t n) {
     static char path[1024];
     struct data_writer *w;

@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* Strategies as text, and what the report makes of numbers and words. Whole comparisons: tests/compare.sh */
+/* Strategies as text, and the report's numbers and words. tests/compare.sh runs whole comparisons. */
 #include "tests/test.h"
 
 #include "driver/compare/compare_measure.h"
@@ -96,7 +96,7 @@ TEST(test_median_is_the_middle) {
 TEST(test_resident_peak_starts_again) {
     enum { BYTES = 64 << 20 };
 #ifdef __SANITIZE_ADDRESS__
-    skip();                                                          /* it keeps what is freed */
+    skip();                                                          /* it keeps freed memory */
 #endif
     char *x = malloc(BYTES);
     assert_non_null(x);
@@ -169,7 +169,7 @@ TEST(test_report_refuses_what_cannot_be_written) {
     assert_fails(report_prepare("/dev/null/report"), E_IO, "/dev/null/report", "--out");
 }
 
-/* The caller's to free. */
+/* The caller frees the text. */
 static char *table_of(const struct compare_row *of, int n) {
     static char *text;
     static size_t bytes;
@@ -188,7 +188,7 @@ TEST(test_table_is_aligned_and_has_refusals) {
     free(text);
 }
 
-/* Only where a row has one is it said that the serial run is no reference. */
+/* The note that the serial run is no reference is printed only if a row has such an option. */
 static bool table_says(const struct compare_row *both, const char *option) {
     char *text = table_of(both, 2), *line = strstr(text, option);
     bool says = line && strstr(line, "not the serial run");

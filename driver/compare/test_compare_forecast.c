@@ -25,8 +25,8 @@ TEST(test_passes_are_meaned) {
     assert_close(compare_row_spread(&row), 0, 0);
 }
 
-/* Spreads of 2, 4 and 6%: pairs further apart than 8% count. The second and third are closer; the first is predicted to
- * be slower than the second, which is wrong, and faster than the third. */
+/* Spreads are 2, 4 and 6%, so pairs that differ by more than 8% count. The second and third differ by less. The first
+ * is predicted to be slower than the second, which is wrong, and faster than the third. */
 TEST(test_forecast_counts_pairs_beyond_the_noise) {
     struct compare_row rows[] = {ran(0.99, 1.01, 1, 1.30, 1.1), ran(1.176, 1.224, 1, 1.20, 0.8),
                                  ran(1.213, 1.288, 1, 1.50, 1.3), {.strategy = "refused", .status = E_CONFIG},
@@ -58,7 +58,7 @@ TEST(test_forecast_in_words) {
     free(text);
 }
 
-/* A prediction is the planner's; where there is none the row goes without. */
+/* A prediction equals the planner's price. If the planner refuses, the row has no prediction. */
 TEST(test_a_row_is_predicted_or_goes_without) {
     struct plan p;
     struct cluster c;

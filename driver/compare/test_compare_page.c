@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* The page's JSON from rows that are made up: what is escaped, which rank is drawn, which traced step. Whole
- * comparisons: tests/report.sh; what a browser draws of them: tests/more/pages.sh */
+/* The page's JSON from made-up rows: escaped texts, the drawn rank, the drawn traced step. tests/report.sh runs whole
+ * comparisons; tests/more/pages.sh draws them in a browser. */
 #include "tests/test.h"
 
 #include "driver/chart/memory_chart.h"
@@ -26,7 +26,7 @@ static json_t *at(json_t *o, const char *key, size_t i) { return json_array_get(
 static const char *text_at(json_t *o, const char *key) { return json_string_value(json_object_get(o, key)); }
 static double number_at(json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
 
-/* Rank 1 has more in all, rank 0 more of act. */
+/* Rank 1 has the larger total, rank 0 more activations. */
 static struct compare_rank ranks[2] = {
     {.predicted = {{[ROLE_PARAM] = 1 << 20, [ROLE_ACT] = 3 << 20}},
      .measured = {{[ROLE_PARAM] = 1 << 20, [ROLE_ACT] = 3 << 20}}, .step_s = 0.5, .flops = 1},
@@ -39,7 +39,7 @@ static struct compare_row rows[2] = {
     {.strategy = "tp=3", .status = E_CONFIG, .reason = "tp=3 does not <divide>"}};
 
 /* ---- the page ---- */
-/* Only the part of the page that the command wrote: what is before the scripts. */
+/* The part of the page before the scripts, which the command writes. */
 TEST(test_report_page_escapes_and_refuses) {
     static char text[1 << 15];
     json_error_t error;
@@ -82,7 +82,7 @@ TEST(test_memory_is_drawn_of_one_rank) {
     json_decref(all);
 }
 
-/* What was offloaded has its roles, too: a bar of its own. */
+/* Offloaded bytes have roles, too, because the page draws a bar of them. */
 TEST(test_offloaded_roles_are_told) {
     struct compare_rank one = {.predicted = {[TIER_HOST] = {[ROLE_OPTIM] = 3 << 20}},
                                .measured = {[TIER_HOST] = {[ROLE_OPTIM] = 1 << 20}}, .step_s = 1, .flops = 1};
@@ -97,8 +97,8 @@ TEST(test_offloaded_roles_are_told) {
 /* ---- traced pipelines ---- */
 enum { STAGES = 2, MICROBATCHES = 3, STEPS = 2, STAGE_SPANS = 2 * MICROBATCHES };
 
-/* gpipe's spans of two steps, each action 1 s long, and those of the second step half as long; the first action of a
- * step at 10 s or 20 s. */
+/* gpipe's spans of two steps, which begin at 10 s and 20 s. An action takes 1 s in the first step, 0.5 s in the
+ * second. */
 static void make_trace(struct trace_rank traced[STAGES], struct span spans[STAGES][STEPS * STAGE_SPANS]) {
     for (int stage = 0; stage < STAGES; stage++) {
         struct schedule s;
@@ -151,13 +151,13 @@ TEST(test_traced_pipeline_with_a_hole_is_not_drawn) {
     struct span spans[STAGES][STEPS * STAGE_SPANS];
     make_trace(traced, spans);
     struct compare_row row = traced_row(traced);
-    traced[1].n_spans--;                                             /* the second step has lost its last action: the
+    traced[1].n_spans--;                                             /* the second step lacks its last action, so the
                                                                       * first is drawn */
     json_t *all = json_array();
     assert_ok(compare_pipelines(&row, 1, all));
     assert_close(number_at(json_array_get(all, 1), "makespan"), 7000, 1e-9);
     json_array_clear(all);
-    spans[0][0].kind = SPAN_ROW;                                     /* nor is the first one whole now */
+    spans[0][0].kind = SPAN_ROW;                                     /* now the first step is incomplete, too */
     assert_ok(compare_pipelines(&row, 1, all));
     assert_int_equal(json_array_size(all), 1);
     assert_string_equal(text_at(json_array_get(all, 0), "heading"), "predicted: pp=2");
@@ -171,7 +171,7 @@ static int64_t bytes_of(const int64_t alive[N_ROLES]) {
     return sum;
 }
 
-/* A point is the fullest of the rows from its own to the next point's. */
+/* A point is the fullest row from its own row to the next point's. */
 static void check_points(json_t *o, const struct memory_timeline *t, bool is_thinned) {
     json_t *row = json_object_get(o, "row"), *alive = json_object_get(o, "alive_bytes");
     const size_t n = json_array_size(row);

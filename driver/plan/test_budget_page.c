@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* A budget's page from lines that are made up: the numbers of each. */
+/* The numbers of a budget's page, from made-up lines. */
 #include "tests/test.h"
 
 #include "driver/plan/budget_page.h"
@@ -10,7 +10,7 @@
 static json_t *at(json_t *o, size_t i) { return json_array_get(o, i); }
 static double number_at(json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
 
-/* 8, 16, ... ranks; a failure of a rank in a million seconds, a save stops for 5 s. The last line does not fit. */
+/* 8, 16, ... ranks. A rank fails once in a million seconds, a save takes 5 s. The last line does not fit. */
 enum { N = 4 };
 static void make_curve(struct budget_curve *c, bool searched) {
     for (int i = 0; i < N; i++) {
@@ -24,12 +24,12 @@ static void make_curve(struct budget_curve *c, bool searched) {
     }
 }
 
-/* Parts are what the bars are made of: of a line that fits and was searched. */
+/* A line has parts, which the page draws as bars, if it fits and was searched. */
 TEST(test_shares_are_of_lines_that_fit) {
     struct budget_curve curves[2] = {{0}};
     const struct budget_page page = {NULL, NULL, curves, 5, 600};
     make_curve(&curves[0], true);
-    make_curve(&curves[1], false);                                   /* of a given mfu there are no phases */
+    make_curve(&curves[1], false);                                   /* a given mfu has no phases */
     json_t *all = budget_curves_json(&page);
     for (size_t i = 0; i < N; i++) {
         json_t *line = at(at(all, 0), i), *parts = json_object_get(line, "parts_s");
@@ -65,7 +65,7 @@ TEST(test_mfu_has_two_dots_a_line) {
     budget_curve_fini(&curves[1]);
 }
 
-/* Young's and Daly's intervals are marked on each line, with the goodput that failure.h has for them. */
+/* Each line has marks at Young's and Daly's intervals, with failure_goodput of these. */
 TEST(test_goodput_marks_both_intervals) {
     struct budget_curve curves[2] = {{0}};
     const struct budget_page page = {NULL, NULL, curves, 5, 600};
@@ -87,7 +87,7 @@ TEST(test_goodput_marks_both_intervals) {
     }
     json_decref(all);
     for (int i = 0; i < N; i++) curves[0].line[i].cost.young_s = curves[0].line[i].cost.daly_s = NAN;
-    all = budget_goodput_json(&page);                                /* nothing fails */
+    all = budget_goodput_json(&page);                                /* no rank ever fails */
     assert_int_equal(json_array_size(all), 0);
     json_decref(all);
     budget_curve_fini(&curves[0]);

@@ -1,11 +1,11 @@
 /* ranks: 1  device: cpu */
-/* The grid from cells that are made up: what each meets, as JSON and in the page. */
+/* The walls of made-up cells, as JSON and in the page. */
 #include "tests/test.h"
 
 #include "driver/plan/budget_walls.h"
 #include <inttypes.h>
 
-/* A step of 1 s of which `products` are products at a reach of 0.7, and `dp` sums over replicas. */
+/* A step of 1 s: the part `products` is products at a reach of 0.7, the part `dp` is sums over replicas. */
 static struct walls_cell cell_of(double products, double dp) {
     return (struct walls_cell){.of = {.fits = true, .step_s = 1, .mfu = 0.7 * products, .slowest = 1, .goodput = 0.5,
                                       .phase_s = {[PRICE_PRODUCTS] = products, [PRICE_DP] = dp,
@@ -13,7 +13,8 @@ static struct walls_cell cell_of(double products, double dp) {
                                .layout = "dp8"};
 }
 
-/* The first row: memory, compute, communication, efficiency, and none can be. The others fit nowhere. */
+/* The first row: memory, compute, communication, efficiency, and a cell without a possible layout. The other rows fit
+ * nowhere. */
 static void make_walls(struct walls *w) {
     assert_ok(walls_choose_sizes(1, INT64_MAX, w));
     struct walls_cell *row = w->cell[0];
@@ -29,10 +30,10 @@ TEST(test_cells_meet_their_walls) {
     for (int i = 0; i < N_WALL_SIZES; i++) assert_int_equal(w.cell[0][i].wall, EXPECTED[i]);
     assert_close(w.cell[0][2].exchanges, 0.4, 1e-12);
     assert_close(w.cell[0][1].mfu_left, 0.5 * 0.7 * 0.95, 1e-12);
-    assert_int_equal(w.cell[0][3].loss, LOSS_FAILURES);              /* half of all time, with a bubble of a fifth */
+    assert_int_equal(w.cell[0][3].loss, LOSS_FAILURES);              /* failures: half of the time; bubble: a fifth */
 }
 
-/* Products become narrow: of a row the widest ones count, so a step of nothing but narrow ones is no compute wall. */
+/* The reach is that of the row's widest products, so a step that has only narrow products is no compute wall. */
 TEST(test_reach_is_the_row_s) {
     struct walls_cell row[2] = {cell_of(0.95, 0), cell_of(0.95, 0)};
     row[1].of.mfu /= 2;

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* The page of a search: as many dots as layouts, with the numbers that the search has; however many there are, memory
- * is bounded. Whole pages: tests/plan.sh, tests/more/pages.sh. */
+/* The page of a search: one dot per layout, with the search's numbers, and bounded memory for any number of layouts.
+ * tests/plan.sh and tests/more/pages.sh make whole pages. */
 #include "tests/test.h"
 
 #include "driver/plan/plan_tables.h"
@@ -60,7 +60,7 @@ static json_t *cell(json_t *rows, size_t row, size_t column) {
 static const char *text_at(json_t *o, const char *key) { return json_string_value(json_object_get(o, key)); }
 static double number_at(json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
 
-/* Dots of exactly this layout, with its numbers and this word. */
+/* The number of dots with this layout, its numbers and this word. */
 static int dots_of(json_t *dots, const struct found *f, const char *why) {
     char text[192];
     size_t i;
@@ -79,7 +79,7 @@ TEST(test_every_layout_has_a_mark_with_its_numbers) {
     const struct search_stat *n = &s->found.stat;
     json_t *o = json_of(&page), *dots = json_object_get(o, "dots"), *fit = json_object_get(dots, "fit"), *dot;
     size_t k;
-    /* the layouts that are kept were priced before, so none is drawn twice */
+    /* the search has priced the kept layouts before, so none is drawn twice */
     assert_int_equal(s->dots.fit.n, n->priced - n->no_fit);
     assert_int_equal(s->dots.refined, 0);
     assert_true(n->no_fit > 0 && s->dots.no_fit.seen == n->no_fit);
@@ -99,7 +99,7 @@ TEST(test_every_layout_has_a_mark_with_its_numbers) {
     free(s);
 }
 
-/* What does not fit is priced in full: its bytes are beyond the limit, and its step is known. */
+/* A layout that does not fit is priced in full: its bytes exceed the limit, and its step is known. */
 TEST(test_marks_that_do_not_fit_lie_beyond_the_wall) {
     struct searched *s = calloc(1, sizeof *s);
     page_of(s);
@@ -132,7 +132,7 @@ TEST(test_phases_are_the_steps_of_what_is_printed) {
     free(s);
 }
 
-/* However many come, no more than the limit are kept, and these lie evenly: the first, and every 2^k-th after it. */
+/* For any number of layouts the sample keeps at most the limit, evenly: the first, and every 2^k-th after it. */
 TEST(test_kept_dots_are_few_and_even) {
     struct plan_dots d;
     struct found *f = calloc(1, sizeof *f);
@@ -149,7 +149,7 @@ TEST(test_kept_dots_are_few_and_even) {
     free(f);
 }
 
-/* One that the search has not seen is one more dot, counted apart; a layout that the search has timed is none. */
+/* plan_dots_put of a layout that the search has not seen adds a dot, and counts it; of a seen layout it does not. */
 TEST(test_what_is_refined_is_counted_apart) {
     struct searched *s = calloc(1, sizeof *s);
     struct found *f = calloc(1, sizeof *f);
@@ -207,7 +207,8 @@ TEST(test_a_tipping_point_has_its_side_its_unit_and_who_wins) {
     free(s);
 }
 
-/* Each choice of a decision that has another one; the fastest's own say so, and what does not fit has its bytes. */
+/* Rows for each choice of a decision with several choices. The fastest layout's choices are marked, and a choice that
+ * does not fit has its bytes. */
 TEST(test_families_say_what_a_choice_costs) {
     struct searched *s = calloc(1, sizeof *s);
     struct plan_page page = page_of(s);

@@ -1,13 +1,13 @@
-/* What the tests of `trivium show` share. Only they include this. */
+/* Shared by the tests of `trivium show`. */
 #pragma once
 
 #include "driver/show/show.h"
 #include <stdio.h>
 #include <string.h>
 
-/** Run `trivium show WHAT OPTIONS` (words between blanks, 32 at most) and keep what it prints.
- *  @param code written: its exit status  @return to be freed. Needs _GNU_SOURCE, for stdout is put in another's
- *  place */
+/** Run `trivium show WHAT OPTIONS` (at most 32 words, separated by blanks) and capture its output.
+ *  @param code written: the exit code  @return the output, which the caller frees. Needs _GNU_SOURCE, because it
+ *  replaces stdout */
 static inline char *show_text(const char *what, const char *options, int *code) {
     char words[512], *argv[32] = {words}, *said = NULL;
     int argc = 0;

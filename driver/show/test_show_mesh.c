@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * `show mesh` against the mesh itself: every rank is in one group of each axis, with exactly the ranks that differ in
- * that coordinate only; 8 x 4 x 3 ranks by hand; bytes are the bill's. */
+ * `show mesh` compared with the mesh: every rank is in one group of each axis, with exactly the ranks that differ in
+ * that coordinate only. 8 x 4 x 3 ranks by hand. Bytes equal the bill's. */
 #define _GNU_SOURCE /* open_memstream */
 #include "driver/show/test_show.h"
 #include "lib/comm/mesh.h"
@@ -49,7 +49,7 @@ TEST(test_show_mesh_counts_the_groups_of_96_ranks) {
     json_decref(axes);
 }
 
-/* Ranks 0 1 2 | 3 4 5 | 6 7: a group of four neighbors lies on two nodes. */
+/* Ranks 0 1 2 | 3 4 5 | 6 7: a group of four neighbors is on two nodes. */
 TEST(test_show_mesh_spreads_over_small_nodes) {
     int code;
     json_t *axes = show("--dp 1 --tp 4 --pp 2 --ranks-per-node 3 --global-batch 4", &code);
@@ -58,7 +58,7 @@ TEST(test_show_mesh_spreads_over_small_nodes) {
     json_decref(axes);
 }
 
-/* Dealt round four nodes, rank r is on node r % 4: four neighbors are on four, and r and r + 4 are on one. */
+/* Dealt round four nodes, rank r is on node r % 4: four neighbors are on four nodes, r and r + 4 on one. */
 TEST(test_show_mesh_deals_ranks_round_the_nodes) {
     int code;
     json_t *axes = show("--dp 1 --tp 4 --pp 2 --ranks-per-node 2 --placement cyclic --global-batch 4", &code);
@@ -67,7 +67,7 @@ TEST(test_show_mesh_deals_ranks_round_the_nodes) {
     json_decref(axes);
 }
 
-/* Neighbors in a group differ along the axis and nowhere else; and all ranks are there, once. */
+/* Neighbors in a group differ only along the axis, and each rank is in one group. */
 static void check_partition(json_t *axes, const char *name, const struct mesh_sizes *sizes) {
     json_t *groups = json_object_get(axis_of(axes, name), "groups");
     int seen[64] = {0};
@@ -96,8 +96,8 @@ TEST(test_show_mesh_groups_are_partitions) {
     json_decref(axes);
 }
 
-/* tp/README.md: (4 L + 2) sums of B T C numbers and 3 B T for the loss, 2 S (n-1)/n each; middle stages send both
- * ways. */
+/* tp/README.md: (4 L + 2) sums of B T C numbers, and 3 B T numbers for the loss; a sum of S bytes sends 2 S (n-1)/n.
+ * Middle stages send in both directions. */
 TEST(test_show_mesh_bytes_are_the_bills) {
     int code;
     json_t *axes = show("--tp 2 --layers 3 --hidden 64 --seq 32 --global-batch 4", &code);

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * `show memory --params` against table 1 of the ZeRO paper, through the front door; and what it refuses. */
+ * `show memory --params`, run as a command, compared with table 1 of the ZeRO paper; and its refusals. */
 #define _GNU_SOURCE /* open_memstream */
 #include "driver/show/test_show.h"
 #include "tests/test.h"
@@ -116,7 +116,7 @@ TEST(test_show_params_reproduces_the_papers_table) {
     FILE *f = fopen("tests/anchors/zero_table1.csv", "r");
     assert_non_null(f);
     while (fgets(line, sizeof line, f))
-        if (line[0] >= '0' && line[0] <= '9') {                      /* not the source, nor the columns' names */
+        if (line[0] >= '0' && line[0] <= '9') {                      /* skip the source, and the columns' names */
             check_row(line);
             rows++;
         }

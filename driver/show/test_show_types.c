@@ -38,7 +38,7 @@ TEST(test_show_types_refuses_json_and_other_ranks) {
     assert_true(right);
 }
 
-/* A technique with a mistake in the last stage only: what reads its first all-reduce reads the partial sum instead. */
+/* A technique with a mistake in the last stage only: the reader of its first all-reduce reads the partial sum. */
 static bool always(const struct plan *plan) { return plan != NULL; }
 static enum status spoil_last_stage(const struct plan *plan, struct program *p) {
     int at = 0;

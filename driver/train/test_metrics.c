@@ -48,7 +48,7 @@ static json_t *parse(int n) {
     return row;
 }
 
-/* The file of one training row. */
+/* Write a file with one training row. */
 static json_t *written(const struct metrics_row *r) {
     struct metrics m = open_file();
     enum status status = metrics_step(&m, r);
@@ -137,7 +137,7 @@ TEST(test_evaluation_row_has_val_loss_and_never_loss) {
     json_decref(row);
 }
 
-/* 17 digits name every double; so runs can be compared bit for bit from their files. */
+/* 17 digits identify every double, so that runs can be compared bit for bit by their files. */
 TEST(test_doubles_come_back_bit_for_bit) {
     const double values[] = {0.1, 1.0 / 3, 2, -0.0, 1e22, DBL_MAX, DBL_MIN, 5e-324, 1 + DBL_EPSILON, 6.02214076e23};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -167,7 +167,7 @@ TEST(test_what_is_no_number_becomes_null) {
     }
 }
 
-/* A reader may follow the file while training goes on: each row is a whole line, and there at once. */
+/* A reader may follow the file during training: each row is a whole line, and written at once. */
 TEST(test_each_row_is_one_line_and_there_at_once) {
     struct metrics m = open_file();
     struct metrics_row r = example();
@@ -183,7 +183,7 @@ TEST(test_each_row_is_one_line_and_there_at_once) {
     metrics_close(&m);
 }
 
-/* ---- whose file it is ---- */
+/* ---- files of other runs ---- */
 static void write_text(const char *name, const char *text) {
     FILE *f = fopen(name, "w");
     assert_non_null(f);
@@ -201,7 +201,7 @@ static void check_text(const char *name, const char *text) {
     assert_string_equal(read, text);
 }
 
-/* The first row gives the old rows another name, and no other file's. */
+/* The first row sets the old rows aside, and replaces no other file. */
 TEST(test_rows_of_an_earlier_run_get_another_name) {
     char first[512], second[512], link[512];
     path = test_path("kept.jsonl");
@@ -236,7 +236,7 @@ TEST(test_a_run_without_a_row_leaves_no_trace) {
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
-/* Locks of a renamed file, and of the one that takes its place. A rank that replaces another waits for no lock. */
+/* Locks of a renamed file, and of the file that replaces it. A rank that replaces another rank waits for no lock. */
 TEST(test_two_jobs_do_not_write_one_file) {
     struct metrics m, other;
     path = test_path("shared.jsonl");
@@ -249,7 +249,7 @@ TEST(test_two_jobs_do_not_write_one_file) {
     metrics_close(&other);
     assert_ok(metrics_open(&other, path, (struct metrics_manner){.append = true, .take_over = true}));
     assert_ok(metrics_evaluation(&other, 2, 2, NAN));
-    assert_ok(metrics_evaluation(&m, 3, 2, NAN));                    /* late, and over nothing */
+    assert_ok(metrics_evaluation(&m, 3, 2, NAN));                    /* a late row overwrites none */
     metrics_close(&other);
     metrics_close(&m);
     check_text(path, "{\"step\":1,\"val_loss\":2.0}\n{\"step\":2,\"val_loss\":2.0}\n"
@@ -286,7 +286,7 @@ TEST(test_a_full_disk_is_said) {
     assert_fails(status, E_IO, "metrics=/dev/full", "No space left");
 }
 
-/* A row that was cut off spoils none of those that find room later. */
+/* A row that is cut off does not damage later rows, for which there is room. */
 TEST(test_rows_go_on_when_there_is_room_again) {
     struct rlimit limit;
     struct metrics m = open_file();
@@ -325,13 +325,13 @@ TEST(test_a_reader_that_leaves_is_said) {
     metrics_close(&m);
 }
 
-/* ---- the line for people ---- */
+/* ---- the line on the terminal ---- */
 static char *printed(const struct metrics_row *r) {
     char *text = NULL;
     size_t bytes;
     FILE *terminal = stdout, *memory = open_memstream(&text, &bytes);
     assert_non_null(memory);
-    stdout = memory;                                                 /* a variable, in glibc */
+    stdout = memory;                                                 /* glibc allows the assignment */
     metrics_print(r);
     stdout = terminal;
     fclose(memory);
@@ -356,7 +356,7 @@ TEST(test_printed_line_is_the_promised_one) {
     check_printed(&r, EXAMPLE_LINE " | scale 65536 | skipped\n");
 }
 
-/* A killed run has left half a line: what is added stands on lines of its own. */
+/* After an incomplete line of a killed run, new rows begin on a new line. */
 TEST(test_appended_rows_follow_what_is_there) {
     struct metrics m = open_file();
     assert_ok(metrics_evaluation(&m, 1, 2, NAN));

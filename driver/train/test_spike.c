@@ -11,7 +11,7 @@ TEST(test_too_few_losses_have_no_limit) {
     assert_true(isfinite(spike_limit(&s, 6)));
 }
 
-/* Ones and threes in turn: mean 2, and the sum of n squares is n. */
+/* Losses 1 and 3 in turn: the mean is 2, and the sum of n squared deviations is n. */
 TEST(test_the_limit_is_so_many_standard_deviations_above_the_mean) {
     struct spike s = {0};
     for (int i = 0; i < 20; i++) spike_note(&s, i % 2 ? 3 : 1);

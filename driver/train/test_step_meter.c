@@ -4,21 +4,21 @@
 #include "lib/comm/hops/hops.h"
 #include "tests/test.h"
 
-/* One all-reduce of n floats, and bytes that are parked meanwhile. */
+/* Make one all-reduce of n floats, and count parked bytes. */
 static bool spend(struct run *r, int64_t n) {
     float x[256] = {0};
     r->exec.parked_bytes += 8 * n;
     return comm_all_reduce(r->mesh.group[AXIS_DP], x, n, FP32, COMM_SUM) == OK;
 }
 
-/* Only what comes between begin and end counts, each time it is used: what came before, or between two uses, does not.
- * An all-reduce of b bytes among n ranks, whose parts are whole lines of 64 bytes: each sends 2 (n - 1) / n b. */
+/* Only work between begin and end counts, each time that the meter is used. In an all-reduce of b bytes among n ranks,
+ * whose parts are whole lines of 64 bytes, each rank sends 2 (n - 1) / n b bytes. */
 TEST(test_a_step_meter_counts_from_its_beginning_to_its_end) {
     static struct run r;
     const struct comm_settings before = *comm_settings_in_force();
     struct comm_settings settings = before;
     const int n = comm_world_size();
-    settings.rule[AXIS_DP].algorithm = comm_algorithm_find("ring");        /* the library does not say what it sends */
+    settings.rule[AXIS_DP].algorithm = comm_algorithm_find("ring");        /* an algorithm whose messages are counted */
     comm_configure(&settings);
     r = (struct run){.disk = NULL};
     bool right = agree_all(mesh_init(&r.mesh, &(struct mesh_sizes){.dp = n}) == OK);

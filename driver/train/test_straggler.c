@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* Which ranks are slow, by made-up times. */
+/* Slow ranks, by made-up times. */
 #include "tests/test.h"
 
 #include "driver/train/straggler.h"
@@ -8,7 +8,7 @@
 
 enum { N = 6 };
 
-/* Windows in a row; `told`[r]: the windows (bits) that reported rank r. */
+/* Run consecutive windows. `told`[r]: the windows that report rank r, as bits. */
 static void windows(struct straggler_rank *of, int n, const double *own_s, int times, unsigned *told) {
     for (int w = 0; w < times; w++) {
         assert_ok(straggler_window(of, n, own_s));
@@ -39,7 +39,7 @@ TEST(test_one_good_window_ends_the_row) {
     assert_int_equal(told[5], 1);
 }
 
-/* Stage 1 has twice the work, and no rank's fault; of its ranks one is slow. */
+/* Stage 1 has twice the work, which makes no rank slow. One of its ranks is slow. */
 TEST(test_ranks_are_compared_with_their_own_stage) {
     struct straggler_rank of[N] = {{0}, {0}, {0}, {.stage = 1}, {.stage = 1}, {.stage = 1}};
     double own_s[N] = {1, 1, 1, 2, 2, 2.5};

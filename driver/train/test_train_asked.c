@@ -15,21 +15,21 @@ TEST(test_rank_0_counts_at_first) {
     assert_non_null(strstr(train_identity_differs(all, N, 3), "options"));
 }
 
-/* Rank 0 is new here, and the one that is wrong. */
+/* Rank 0 is new, and differs from the others. */
 TEST(test_those_who_take_part_count_later) {
     struct train_identity all[N] = {{1, 3, 7, 0, 0}, {1, 2, 7, 1, 0}, {1, 2, 7, 1, 0}, {1, 2, 7, 0, 0}};
     assert_non_null(strstr(train_identity_differs(all, N, 0), "data"));
     for (int r = 1; r < N; r++) assert_null(train_identity_differs(all, N, r));
 }
 
-/* A cluster or a schedule of its own would give a rank another layout than the others have. */
+/* A rank with a different cluster or schedule file would choose another layout. */
 TEST(test_small_files_are_compared) {
     struct train_identity all[N] = {{1, 2, 7, 0, 4}, {1, 2, 7, 1, 5}, {1, 2, 7, 1, 5}, {1, 2, 7, 0, 5}};
     assert_non_null(strstr(train_identity_differs(all, N, 0), "cluster"));
     for (int r = 1; r < N; r++) assert_null(train_identity_differs(all, N, r));
 }
 
-/* Hosts may have builds of their own, and one that is new is like that of some rank that takes part. */
+/* Hosts may have different builds; a new rank must have the build of some rank that takes part. */
 TEST(test_a_build_is_known_or_not) {
     struct train_identity all[N] = {{1, 2, 7, 1, 0}, {1, 2, 8, 1, 0}, {1, 2, 8, 0, 0}, {1, 2, 9, 0, 0}};
     for (int r = 0; r < 3; r++) assert_null(train_identity_differs(all, N, r));
