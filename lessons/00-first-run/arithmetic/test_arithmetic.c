@@ -1,11 +1,11 @@
 /* ranks: 1  device: cpu */
-/* The arithmetic of a step, against numbers worked out by hand. */
+/* The arithmetic of a step, compared with numbers computed by hand. */
 #include "lessons/00-first-run/arithmetic/arithmetic.h"
 #include "tests/test.h"
 
 static const struct batch demo = {.global_batch = 16, .micro_batch = 2, .dp = 2, .seq = 64};
 
-/* f(b) is `wanted`; what is said otherwise names f and b. */
+/* f(b) must be `wanted`; the failure message names f and b. */
 #define assert_gives(f, b, wanted) assert_gives_((f), #f, (b), (wanted), __FILE__, __LINE__)
 static void assert_gives_(enum status f(const struct batch *, int64_t *), const char *name, struct batch b,
                           int64_t wanted, const char *file, int line) {
@@ -42,8 +42,7 @@ TEST(test_tokens_count_all_replicas) {
     assert_gives(batch_tokens, ((struct batch){1 << 20, 1, 1, 1 << 20}), 1LL << 40);
 }
 
-/* 1024 tokens of 5 Mflop each are 5.12 Gflop; in 50 ms on a machine of 256 Gflop a second that is 0.4 of what it can
- * do. */
+/* 1024 tokens of 5 Mflop each are 5.12 Gflop. In 50 ms a machine of 256 Gflop/s can do 12.8 Gflop, so mfu is 0.4. */
 TEST(test_mfu_of_the_printed_step) {
     double mfu = -1;
     assert_ok(batch_mfu(&demo, 5e6, 0.05, 256e9, &mfu));

@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* Counts by hand against what is published, and against what run_compile plans for the same shapes. */
+/* Counts compared with published numbers, and with the plan of run_compile for the same shapes. */
 #include "lessons/01-a-table-of-steps/count/count.h"
 #include "driver/recipe.h"
 #include "models/gpt/gpt.h"
@@ -19,7 +19,7 @@ static struct plan plan_of(const struct gpt_shape *m) {
     return p;
 }
 
-/* The plan: bytes by role, and what the first layer saves. */
+/* The plan: bytes by role, and bytes that the first layer saves. */
 struct planned { int64_t bytes[N_ROLES], layer; };
 
 static struct planned planned_of(struct plan p) {
@@ -43,8 +43,8 @@ static int64_t parameters(struct gpt_shape m) {
     return n;
 }
 
-/* GPT-2 small and XL, and GPT-3: as counted from the released weights, and from table 2.1 of Brown et al. 2020 with
- * GPT-2's vocabulary. */
+/* GPT-2 small and XL, counted from the released weights; GPT-3, from table 2.1 of Brown et al. 2020 with GPT-2's
+ * vocabulary. */
 TEST(test_parameters_of_known_models) {
     assert_int_equal(parameters((struct gpt_shape){12, 768, 12, 1024, 50257}), 124439808);
     assert_int_equal(parameters((struct gpt_shape){48, 1600, 25, 1024, 50257}), 1557611200);
@@ -100,7 +100,7 @@ TEST(test_a_layer_saves_what_is_planned) {
     }
 }
 
-/* 175B: a = 96, s = 2048, h = 12288: 5as/h = 80, so 114 sbh. */
+/* GPT-3: a = 96 heads, s = 2048 tokens, h = 12288 channels, so 34 + 5as/h = 114 bytes for each of s b h. */
 TEST(test_stored_attention_is_the_papers) {
     for (int i = 0; i < N_SHAPES; i++) {
         assert_layer(&shapes[i], true, PRECISION_BF16, 2);

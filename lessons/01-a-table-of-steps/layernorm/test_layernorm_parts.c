@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu */
-/* One row of four, small enough for pen and paper: x = (1, 3, 3, 1), mean 2, variance 1, so n = (-1, 1, 1, -1) but for
- * eps. With g = (1, 2, 1, 2), b = (0, 0, 1, 1) and dy = (1, 0, 0, 0): d = dy g = (1, 0, 0, 0), sum d / C = 1/4, sum d n
- * / C = -1/4, dx = d - 1/4 + n / 4 = (1/2, 0, 0, -1/2). */
+/* One row of four numbers, by hand: x = (1, 3, 3, 1) has mean 2 and variance 1, so without eps n = (-1, 1, 1, -1).
+ * With g = (1, 2, 1, 2), b = (0, 0, 1, 1) and dy = (1, 0, 0, 0): d = dy g = (1, 0, 0, 0), sum d / C = 1/4,
+ * sum d n / C = -1/4, dx = d - 1/4 + n / 4 = (1/2, 0, 0, -1/2). */
 #include "lib/ops/layernorm.h"
 #include "lib/ops/test_op.h"
 
@@ -23,7 +23,7 @@ static void start(struct op_case *c) {
         ((double *)c->dout[0].data)[i] = DY[i];
         for (int w = 0; w < 2; w++) ((double *)c->dweight[w].data)[i] = 10;
     }
-    /* the statistics, for a backward whose forward is not written yet */
+    /* set the statistics, because the learner's forward may be missing */
     ((double *)c->out[1].data)[0] = 2;
     ((double *)c->out[1].data)[1] = 1 / sqrt(1 + LAYERNORM_EPS);
 }

@@ -1,7 +1,7 @@
 /* ranks: 2 4 8  device: cpu */
 /* All-reduce from sends and receives: sums that are exact in any order, at counts that the ranks do not divide;
- * messages and bytes by the ledger of the group; the same bits everywhere. Each test has a group of its own, so that a
- * deadlock in one does not disturb the next. */
+ * messages and bytes in the group's ledger; equal bits on all ranks. Each test has its own group, so that a deadlock
+ * does not disturb the next test. */
 #include "lessons/02-collectives/all_reduce/all_reduce.h"
 #include "lib/base/rng.h"
 #include "lib/comm/comm_backend.h"
@@ -13,14 +13,14 @@ typedef enum status way(const struct group *, float *, int64_t, float *);
 
 enum { MOST = 200003, GUARD = 8 };
 static const float guard = -12345;
-/* the last is too large to be sent before it is asked for */
+/* the last is so large that a send waits for its receive */
 static const int64_t counts[] = {1, 2, 3, 5, 7, 8, 64, 1000, 1001, MOST};
 enum { N_COUNTS = sizeof counts / sizeof *counts };
 
 static float all_x[MOST + 2 * GUARD], all_scratch[MOST + 2 * GUARD];
 static float *const x = all_x + GUARD, *const scratch = all_scratch + GUARD;
 
-/* A whole number that depends on rank and place. */
+/* A whole number that depends on rank and index. */
 static float term(int rank, int64_t i) { return (float)((i * 7 + rank * 13) % 101 - 50); }
 static float sum_at(const struct group *g, int64_t i) {
     float sum = 0;
@@ -43,7 +43,7 @@ static enum status guards_stand(int64_t count) {
     return OK;
 }
 
-/* Elements [from, to) of x are the sums. */
+/* Fail unless elements [from, to) of x are the sums. */
 static enum status sums_are_right(const struct group *g, const char *what, int64_t count, int64_t from, int64_t to) {
     for (int64_t i = from; i < to; i++)
         if (!(x[i] == sum_at(g, i)))
@@ -53,8 +53,8 @@ static enum status sums_are_right(const struct group *g, const char *what, int64
     return guards_stand(count);
 }
 
-/* A short deadline, for the exercise only: a rank that fails at once waits longer for the others' agreement than they
- * wait for it. Shorter still once somebody has waited in vain, or a deadlock in all ten tests would take minutes. */
+/* A short deadline for the exercise only, because a rank that fails at once waits for the agreement until the others
+ * time out. After the first timeout the deadline is shorter, because deadlocks in all ten tests would take minutes. */
 static double deadline_s = 2;
 
 static enum status in_time(way *run, const struct group *g, int64_t count) {
@@ -64,7 +64,7 @@ static enum status in_time(way *run, const struct group *g, int64_t count) {
     return status;
 }
 
-/* ---- a test: the same on every rank of a group; the first count that fails ends it ---- */
+/* ---- a test runs on every rank of a group; the first failing count ends the test ---- */
 
 typedef enum status check(const struct group *, const char *what, way *, int64_t count);
 
@@ -85,7 +85,7 @@ static void test_in_group(int colour, const char *what, way *run, check *one) {
     if (status == OK) status = for_all_counts(g, what, run, one);
     bool all = agree_all(status == OK);
     if (!agree_all(status != E_TIMEOUT)) deadline_s = 0.5;
-    if (all) group_destroy(&g);                          /* else messages may still be in flight */
+    if (all) group_destroy(&g);                          /* after a failure messages may be in flight */
     assert_ok(status);
     assert_true(all);
 }
@@ -107,7 +107,7 @@ static enum status gather(const struct group *g, float *buffer, int64_t count, f
     (void)unused;
     return all_gather_ring(g, buffer, count);
 }
-/* Only the own part must be right; all else is noise. */
+/* Only this rank's part must be right; the other elements are undefined. */
 static enum status every_part(const struct group *g, const char *what, way *run, int64_t count) {
     int n = group_size(g), r = group_rank(g);
     for (int64_t i = 0; i < count; i++) {
@@ -146,7 +146,7 @@ static int log2_up(int n) {
     return l;
 }
 
-/* This rank's messages and bytes, without empty messages; and the bytes of all ranks. */
+/* This rank's messages, without empty ones, and bytes; the bytes of all ranks. */
 static enum status sent(const struct group *g, int64_t *messages, double *bytes, double *of_all) {
     const struct ledger_entry *e = group_ledger(g)->entry;
     for (enum comm_op op = 0; op < N_COMM_OPS; op++)
@@ -157,7 +157,8 @@ static enum status sent(const struct group *g, int64_t *messages, double *bytes,
     return comm_all_reduce(g, of_all, 1, FP64, COMM_SUM);
 }
 
-/* Parts differ by an element at most: so do the two that a rank does not send from their mean. The total is exact. */
+/* Parts differ by at most an element, so a rank's bytes differ from the mean by at most two elements. The total is
+ * exact. */
 static enum status sends_the_least(const struct group *g, const char *what, way *run, int64_t count,
                                    int messages_wanted) {
     int n = group_size(g);
@@ -211,7 +212,7 @@ static void test_halving_doubling_sends_the_least(void **state) {
 
 /* ---- the same bits ---- */
 
-/* Numbers whose sum depends on the order; rank 0's bits against everybody's. */
+/* Sum numbers whose sum depends on the order, and compare each rank's bits with rank 0's. */
 static enum status same_bits(const struct group *g, const char *what, way *run, int64_t count) {
     static float of_rank_0[MOST];
     for (int64_t i = 0; i < count; i++)

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* The cost formulas against numbers worked out by hand: alpha = 1 s, beta = 1/4 s per byte, gamma = 1/8 s per byte, all
- * exact in binary. */
+/* The cost formulas compared with numbers computed by hand: alpha = 1 s, beta = 1/4 s per byte, gamma = 1/8 s per byte,
+ * all exact in binary. */
 #include "lessons/02-collectives/cost/cost.h"
 #include "tests/test.h"
 
@@ -71,8 +71,8 @@ TEST(test_fit_finds_the_line) {
     assert_fails(cost_fit(bytes, times, 1, &link), E_CONFIG, "1");
 }
 
-/* The largest message comes 50 % late, as one that no longer fits the cache does. In absolute errors its line goes
- * through it, and alpha is off by a hundred times; in relative ones the five small messages hold alpha. */
+/* The largest message takes 50 % longer, as a message beyond the cache's size does. A fit of absolute errors goes
+ * through it, and alpha is wrong by a factor of 100. In a fit of relative errors the five small messages fix alpha. */
 TEST(test_fit_weighs_small_messages_as_much_as_large_ones) {
     double bytes[] = {8, 16, 32, 64, 128, 1e6, 1e7}, times[7];
     struct link_cost link = {0, 0, 0};

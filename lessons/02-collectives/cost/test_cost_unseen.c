@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* Links and sizes that the other tests do not have: numbers that were taken from those are found here. */
+/* Links and sizes that the other tests do not have, so that code with their numbers copied fails here. */
 #include "lessons/02-collectives/cost/cost.h"
 #include "tests/test.h"
 
@@ -12,10 +12,11 @@ static double seconds(enum all_reduce_algorithm a, int n, double bytes, const st
     return s;
 }
 
-/* A message of m bytes, and what came is added. */
+/* Seconds of a message of m bytes whose contents are added. */
 static double exchange(const struct link_cost *l, double m) { return l->alpha_s + m * (l->beta_s + l->gamma_s); }
 
-/* Round by round: halves of halves out, the same back without adding; first and last what is beyond the power of 2. */
+/* Round by round: halves of halves out, then back without additions; before and after, the ranks beyond the power of
+ * two. */
 static double halvings(int n, double bytes, const struct link_cost *l) {
     double s = 0, part = bytes;
     int p = 1;

@@ -1,5 +1,5 @@
 /* ranks: 1 */
-/* Exercise "levels": the rows of all ranks, looked at, run in this process, and timed. Nothing of it needs MPI. */
+/* Exercise "levels": check, run and time the rows of all ranks in this process, without MPI. */
 #include "lib/comm/hops/hop_simulate.h"
 #include "lib/comm/hops/test_hop_world.h"
 
@@ -9,10 +9,10 @@ enum { ELEMENT = 8 };
 enum placement { BLOCKS, ROUND, ANYHOW, N_PLACEMENTS };
 static const char *const placements[] = {"in blocks", "dealt round the nodes", "in no order"};
 
-/* N nodes of L ranks; node: on which each of them is. */
+/* N nodes of L ranks; node: the node of each rank. */
 struct place { int L, N, node[16]; enum placement how; struct hop_shape shape; };
 
-/* In no order: ranks 3 r modulo n in blocks, a permutation wherever 3 does not divide n; else backwards. */
+/* ANYHOW: ranks 3 r modulo n in blocks, which is a permutation if 3 does not divide n; otherwise backwards. */
 static int node_of(int r, int L, int N, enum placement how) {
     int n = L * N;
     if (how == ROUND) return r % N;
@@ -82,7 +82,7 @@ TEST(test_levels_parts_that_do_not_divide) {
 
 /* ---- senders, receivers, bytes ---- */
 
-/* The k-th row of a rank that sends to a peer (or takes from it); NULL: there are fewer. */
+/* The k-th row that sends to a peer, or receives from it; NULL if there are fewer. */
 static const struct hop_row *kth(const struct hop_table *table, bool sends, int peer, int k) {
     for (int i = 0; i < table->n; i++) {
         const struct hop_row *row = &table->hop[i];
@@ -137,7 +137,7 @@ static void bytes_are(const struct place *p, int between, double wanted, const c
     }
 }
 
-/* Counts that divide by L and by N: whole numbers. */
+/* L and N divide the counts, so that bytes are whole numbers. */
 TEST(test_levels_bytes_between_nodes) {
     for (int L = 1; L <= 4; L++)
         for (int N = 2; N <= 4; N++)
@@ -159,7 +159,7 @@ TEST(test_levels_bytes_inside_a_node) {
 
 /* ---- seconds ---- */
 
-/* Each term alone, so that a formula cannot hide one behind another. */
+/* Links that have one cost each, so that each term of the formula is checked alone. */
 static const struct { const char *what; struct hop_links links; } costs[] = {
     {"messages inside a node take 1 s, and nothing else takes time", {{1, 0}, {0, 0}, 0, false}},
     {"messages between nodes take 1 s, and nothing else takes time", {{0, 1}, {0, 0}, 0, false}},

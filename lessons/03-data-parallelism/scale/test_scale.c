@@ -1,8 +1,8 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Ranks with different numbers of tokens, one of them with none; held against all tokens on one rank. Every number that
- * is compared is a sum of at most 100 products of numbers below 4, taken in another order: the bound is 100 roundings
- * of 100 x 16. */
+ * Ranks with different numbers of tokens, one rank with none, compared with all tokens on one rank. Every compared
+ * number is a sum of at most 100 products of numbers below 4, in another order: the bound is 100 roundings of
+ * 100 x 16. */
 #include "lessons/03-data-parallelism/scale/scale.h"
 #include "lib/base/rng.h"
 #include "tests/test.h"
@@ -11,7 +11,7 @@
 enum { N_MICRO = 3, MOST_TOKENS = 8 };
 static const double BOUND = 100 * 1600 * 1.2e-16;
 
-/* Tokens of microbatch m of rank r. uneven: every microbatch has its own number, and rank 1 has none. */
+/* Tokens of microbatch m of rank r. UNEVEN: every microbatch has its own number, and rank 1 has none. */
 enum counts { EVEN, UNEVEN, NONE };
 static int64_t n_tokens(enum counts counts, int r, int m) {
     if (counts == NONE || (counts == UNEVEN && r == 1)) return 0;
@@ -20,8 +20,8 @@ static int64_t n_tokens(enum counts counts, int r, int m) {
 
 struct batch { double x[N_MICRO][MOST_TOKENS * SCALE_C], t[N_MICRO][MOST_TOKENS]; struct microbatch micro[N_MICRO]; };
 
-/* The same tokens for every caller: a function of (rank, microbatch, place). Ranks differ in what they are asked to
- * predict, too. */
+/* Tokens are a function of (rank, microbatch, place), so that every caller gets the same. Ranks also have different
+ * targets. */
 static void make_batch(struct batch *b, enum counts counts, int r) {
     for (int m = 0; m < N_MICRO; m++) {
         uint64_t stream = (uint64_t)(r * N_MICRO + m);
@@ -33,7 +33,7 @@ static void make_batch(struct batch *b, enum counts counts, int r) {
 
 static const double W[SCALE_C] = {0.5, -1, 0.25, 2};
 
-/* All ranks' tokens, one after the other, divided once by their number. */
+/* Sum over all ranks' tokens, one after the other, then divide once by their number. */
 static double serial(enum counts counts, double *loss, double g[SCALE_C]) {
     struct batch b;
     double all = 0;
@@ -94,7 +94,7 @@ TEST(test_scale_loss_is_the_mean_over_all_tokens) {
     }
 }
 
-/* Masked from the first token to the last, on every rank: nothing to learn, and no NaN that would end the training. */
+/* All tokens are masked, on every rank: the gradient is 0, and not NaN, which would end training. */
 TEST(test_scale_of_no_tokens_is_zero) {
     struct outcome o = run(NONE);
     double off = agree_max(fmax(fabs(o.loss), fmax(fabs(o.g[0]), fabs(o.g[SCALE_C - 1]))));
@@ -102,7 +102,7 @@ TEST(test_scale_of_no_tokens_is_zero) {
     assert_close(off, 0, 0);
 }
 
-/* A step may send the count, the loss and the gradient: 6 numbers, however many microbatches there are. */
+/* A step may send the count, the loss and the gradient: 6 numbers, for any number of microbatches. */
 TEST(test_scale_sums_once_a_step) {
     struct outcome o = run(UNEVEN);
     int n = comm_world_size();
@@ -113,7 +113,7 @@ TEST(test_scale_sums_once_a_step) {
     assert_true(few);
 }
 
-/* What DistributedDataParallel would do with it: the mean over ranks of factor x (mean over own tokens). */
+/* DistributedDataParallel computes the mean over ranks of factor x (mean over own tokens). */
 TEST(test_scale_factor_repairs_the_mean_of_means) {
     static const double tokens[][4] = {{4, 4, 4, 4}, {1, 2, 3, 10}, {0, 5, 1, 2}, {700, 1, 1, 1}},
     mean[] = {3, -2, 0.5, 7};

@@ -1,6 +1,6 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Groups that are not the world, and batches that the other tests do not have: one microbatch, none, many tokens. */
+ * Groups other than the world, and batches that the other tests do not have: one microbatch, none, many tokens. */
 #include "lessons/03-data-parallelism/scale/scale.h"
 #include "lib/base/rng.h"
 #include "tests/test.h"
@@ -18,7 +18,7 @@ static void make_one(struct one *b, int r) {
     b->micro = (struct microbatch){7 + 31 * (r % 4) % MOST, b->x, b->t};
 }
 
-/* The tokens of the world's ranks from `first` on, `by` apart, all on one rank; each has `n` microbatches, 0 or 1. */
+/* One rank with the tokens of the world's ranks first, first + by, ...; rank r has n[r] microbatches, 0 or 1. */
 static double serial(int first, int by, const int *n, double *loss, double g[SCALE_C]) {
     static struct one b;
     double all = 0;
@@ -51,7 +51,7 @@ static void check(const struct group *group, int first, int by, const int *n) {
     assert_close(off, 0, 400 * 100 * 1.2e-16);               /* 400 tokens, each at most 100 */
 }
 
-/* Even ranks are one group, odd ranks another: as where a model is cut by tensors, too. */
+/* Even ranks are one group, odd ranks another, as with tensor parallelism. */
 TEST(test_scale_in_a_group_of_some_ranks) {
     static const int one[64] = {1, 1, 1, 1, 1, 1, 1, 1};
     struct group *half = NULL;
@@ -61,7 +61,7 @@ TEST(test_scale_in_a_group_of_some_ranks) {
     group_destroy(&half);
 }
 
-/* The last rank has no microbatch at all. */
+/* The last rank has no microbatch. */
 TEST(test_scale_of_a_rank_without_microbatches) {
     int n[64] = {1, 1, 1, 1, 1, 1, 1, 1};
     n[comm_world_size() - 1] = comm_world_size() == 1;

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Formulas against the paper's numbers, against searching, and against what the planner gives a rank of a real GPT. */
+ * Formulas compared with the paper's numbers, with a search, and with the planner's bytes of a rank of a real GPT. */
 #include "lessons/04-zero/states/states.h"
 
 #include "driver/recipe.h"
@@ -24,7 +24,7 @@ TEST(test_states_of_the_papers_example) {
     }
 }
 
-/* A card of 80e9 bytes on one rank and on 64. */
+/* GPUs of 80e9 bytes, from one rank to 64. */
 TEST(test_states_largest_model_just_fits) {
     for (int stage = 0; stage <= 3; stage++)
         for (int n = 1; n <= 64; n *= 4) {
@@ -34,7 +34,7 @@ TEST(test_states_largest_model_just_fits) {
         }
 }
 
-/* By trying 1, 2, 3, ...; numbers are such that quotients are exact or far from whole. */
+/* Try 1, 2, 3, ... ranks. The test's quotients are exact, or far from whole numbers. */
 static int search(int stage, double params, struct states x, double room) {
     for (int n = 1; n <= 4096; n++)
         if (params * zero_bytes_per_param(stage, n, x.weight, x.grad, x.optim) <= room) return n;
@@ -53,7 +53,7 @@ TEST(test_states_fewest_ranks_is_the_first_that_fits) {
             }
 }
 
-/* 1000 bytes on 4 ranks: a gather, or a scatter, sends 750. */
+/* 1000 bytes on 4 ranks: an all-gather or a reduce-scatter sends 750. */
 TEST(test_states_sent_counts_gathers_and_scatters) {
     static const struct { int stage, n, m; double bytes; } cases[] = {
         {0, 4, 1, 1500}, {0, 4, 3, 1500}, {1, 4, 1, 1500}, {1, 4, 3, 1500}, {2, 4, 1, 1500}, {2, 4, 3, 3000},
@@ -65,7 +65,7 @@ TEST(test_states_sent_counts_gathers_and_scatters) {
     }
 }
 
-/* ---- against the planner: a GPT with 24 channels and 131 tokens, which most numbers of ranks do not divide ---- */
+/* ---- the planner: a GPT with 24 channels and 131 tokens, which most numbers of ranks do not divide ---- */
 static struct plan small_plan(int dp, int zero, int precision) {
     struct plan plan = parity_plan();
     plan.layers = 2;
@@ -78,7 +78,7 @@ static struct plan small_plan(int dp, int zero, int precision) {
     return plan;
 }
 
-/* What zero's rewrite has left this rank of each param: elements of weight, gradient and states. */
+/* Bytes of this rank after zero's rewrite, from each param's elements of weight, gradient and states. */
 static int64_t planned_bytes(const struct run *r, struct states x, int64_t *size) {
     int64_t bytes = 0;
     for (int i = 0; i < r->program.n_params; i++) {
@@ -100,7 +100,7 @@ static void check_rank(int dp, int zero, int precision, struct states x) {
     int64_t planned = planned_bytes(&r, x, size);
     assert_ok(states_of_rank(zero, dp, x, size, r.program.n_params, &bytes));
     assert_int_equal(bytes, planned);
-    /* and the planner's roles are these bytes, but for less than 64 of alignment an array */
+    /* the planner's roles have these bytes, plus less than 64 bytes of alignment per array */
     const int64_t *planned_for = r.memory.bytes[TIER_DEVICE];
     int64_t roles = planned_for[ROLE_PARAM] + planned_for[ROLE_GRAD] + planned_for[ROLE_OPTIM];
     assert_in_range(roles, bytes, bytes + 5 * 64 * r.program.n_params);

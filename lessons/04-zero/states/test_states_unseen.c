@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Optimizers that the other tests do not have (SGD without and with momentum, states in 8 bits), tensors beyond 2^32
- * elements, and a model that fits exactly. */
+ * Optimizers that the other tests do not have (SGD without and with momentum, states in 8 bits), tensors of more than
+ * 2^32 elements, and a model that fits exactly. */
 #include "lessons/04-zero/states/states.h"
 
 #include "tests/test.h"
@@ -23,7 +23,7 @@ TEST(test_states_of_other_optimizers) {
             }
 }
 
-/* A room that is exactly what 16 ranks need, and one byte per rank less: all in whole numbers. */
+/* Exactly the room that 16 ranks need, and one byte per rank less, in whole numbers. */
 TEST(test_states_fewest_ranks_at_the_edge) {
     for (int i = 0; i < N_OTHERS; i++)
         for (int stage = 1; stage <= 3; stage++) {
@@ -32,14 +32,14 @@ TEST(test_states_fewest_ranks_at_the_edge) {
             int n = -1, more = -1;
             assert_ok(states_fewest_ranks(stage, params, x, room, &n));
             assert_ok(states_fewest_ranks(stage, params, x, room - 1, &more));
-            bool same = x.optim == 0 && stage == 1;          /* nothing is cut */
+            bool same = x.optim == 0 && stage == 1;          /* no state is cut */
             assert_int_equal(n, same ? 1 : 16);
             if (same) assert_int_equal(more, 0);
             else assert_true(more > 16);
         }
 }
 
-/* 5 billion and 7 elements on 3 ranks; and one element on 8. */
+/* A tensor of 5000000007 elements and a tensor of one element, on 3 ranks. */
 TEST(test_states_of_very_large_and_small_tensors) {
     static const int64_t large[] = {5000000007, 1};
     static const int64_t shards = 1666666669 + 1;            /* of both tensors, on 3 ranks: rounded up each */

@@ -1,6 +1,6 @@
 /* ranks: 1 2 4  device: cpu
  *
- * The pair at work: three steps of a small model that is cut over all ranks, against the serial run. */
+ * The pair of ops in a run: three steps of a small model that is cut over all ranks, compared with the serial run. */
 #include "driver/recipe.h"
 #include "tests/layouts.h"
 #include "tests/test.h"

@@ -1,8 +1,7 @@
 /* ranks: 2 4  device: cpu
  *
- * The table of the sharding puzzle as a technique of its own: it narrows the axes that the table names and inserts
- * enter and exit where it says so, in the place of tp/tp.c. The run is then a run like any other, and is held against
- * the serial one. */
+ * The table of the sharding puzzle as a technique that replaces tp/tp.c: it shards the axes that the table names, and
+ * inserts enter and exit where the table has them. The run is then compared with the serial run. */
 #include "driver/recipe.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/embedding.h"
@@ -17,8 +16,8 @@
 #include <string.h>
 
 enum cut { COLUMN, ROW, REPLICATED };
-/* A parameter of the model: the axis that its product makes, and the one that it sums over (0: none); and what the
- * table says of it. */
+/* axes: a parameter of the model, with the axis that its product makes and the axis that the product sums over (0:
+ * none). line: the parameter's line in the table. */
 struct axes { const char *name; char column, row; };
 struct line { const struct axes *of; bool given; enum cut cut; bool enter, exit, all; };
 enum { N_LINES = 16 };
@@ -35,7 +34,7 @@ static struct line *line_of(const char *name) {
     return NULL;
 }
 
-/* Which of the words separated by '|' it is; -1: none. */
+/* The index of `word` among the words separated by '|'; -1: none. */
 static int word_of(const char *word, const char *words) {
     int at = 0;
     for (size_t n; *words; words += n + (words[n] == '|'), at++) {
@@ -133,7 +132,7 @@ static void insert_enter(const struct plan *plan, struct program *p, int at) {
     program_insert(p, at, &s);
 }
 
-/* wte is used twice: the lookup can have an exit, the head an enter. */
+/* wte is used twice: by the lookup, which can have an exit, and by the head, which can have an enter. */
 static void insert_regions(const struct plan *plan, struct program *p, int at) {
     struct step *s = &p->steps[at];
     if (s->op == &op_cross_entropy && line_of("wte")->cut == ROW) {
@@ -147,7 +146,7 @@ static void insert_regions(const struct plan *plan, struct program *p, int at) {
     if (l->enter && !lookup) insert_enter(plan, p, at);
 }
 
-/* Everything between regions has to be whole: C and T are cut nowhere (refuse_stream), H and K only within them. */
+/* Tensors between regions must be whole: C and T are never cut (refuse_stream), H and K only inside regions. */
 static enum status rewrite(const struct plan *plan, struct program *p) {
     for (int i = 0; i < p->n_params; i++) TRY(narrow(plan, &p->params[i]));
     for (int i = p->n_steps - 1; i >= 0; i--) insert_regions(plan, p, i);
@@ -163,14 +162,14 @@ struct result {
     enum status read, made;
     double loss[PARITY_STEPS], norm[PARITY_STEPS], bytes, least, whole, wire, wire_least;
 };
-static struct result result;   /* made once, and read by every test */
+static struct result result;   /* computed once, and read by every test */
 
 static struct plan puzzle_plan(int tp) {
     struct plan plan = parity_plan();
     plan.layers = 2;
     plan.loss_chunk = 0;
     plan.mesh.tp = tp;
-    plan.check_types = 0;                 /* a proof would refuse a wrong table whole: its numbers count */
+    plan.check_types = 0;                 /* types would refuse a wrong table, but its numbers count */
     return plan;
 }
 
@@ -179,7 +178,7 @@ static double state_bytes(const struct run *r) {
     return (double)(bytes[ROLE_PARAM] + bytes[ROLE_GRAD] + bytes[ROLE_OPTIM]);
 }
 
-/* What tp/tp.c itself, and one rank alone, would take. */
+/* The bytes of tp/tp.c, and of one rank alone. */
 static enum status compare_plans(int tp) {
     struct plan cut = puzzle_plan(tp), one = puzzle_plan(1);
     struct run r;
@@ -202,8 +201,8 @@ static enum status train(const struct plan *plan) {
     result.bytes = state_bytes(&r);
     result.wire = r.bill.wire_bytes[AXIS_TP];
     if (status == OK) status = layout_use_demo(&r);
-    for (int i = 0; i < r.program.n_params; i++)                     /* as the table says, whatever follows from the
-                                                                      * cuts */
+    for (int i = 0; i < r.program.n_params; i++)                     /* by the table's `all`, not by the cuts as in a
+                                                                      * usual run */
         r.program.params[i].in_norm = line_of_param(&r.program.params[i])->all || r.plan.place.rank.tp == 0;
     for (int i = 0; status == OK && i < PARITY_STEPS; i++) {
         status = run_step(&r);
@@ -214,7 +213,8 @@ static enum status train(const struct plan *plan) {
     return status;
 }
 
-/* Everything once; the serial run's numbers are taken off. All ranks read one file, and go one way. */
+/* Read the file and make the run once; subtract the serial run's numbers. All ranks read the same file, so all fail or
+ * none. */
 static enum status play(void) {
     static bool played;
     static enum status status;

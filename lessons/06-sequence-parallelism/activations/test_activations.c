@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * The learner's formulas against compiled programs: what their layers save, what their bill says, and which gradients
- * they add over tp. */
+ * The learner's formulas compared with compiled programs: bytes that layers save, bytes in the bill, and gradients that
+ * are summed over tp. */
 #include "lessons/06-sequence-parallelism/activations/activations.h"
 #include "driver/recipe.h"
 #include "lib/cost/activations.h"
@@ -104,7 +104,7 @@ TEST(test_a_step_sends_under_sp) {
     }
 }
 
-/* A rank whose parts are not added up updates its own copy by its own part. */
+/* Compare with the params whose gradients the program sums over tp. */
 static void check_gradients(const struct layout *l) {
     struct run r;
     struct plan plan = plan_of(l, PRECISION_FP32);

@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
- * The pair at work: three steps of a small model whose sequences are cut between regions, against the serial run; in
- * microbatches of one sequence, where pieces lie together, and of four, where they do not. */
+ * The pair of ops in a run: three steps of a small model whose sequences are cut between regions, compared with the
+ * serial run. Microbatches have one sequence, whose pieces are contiguous, or four, whose pieces are not. */
 #include "driver/recipe.h"
 #include "tests/layouts.h"
 #include "tests/test.h"

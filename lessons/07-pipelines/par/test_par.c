@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * A schedule in a file, as the project reads it (pp/pp_table.h), against the clock (pp/pp_timeline.h) under a limit of
- * memory. What it takes is the figure of the leaderboard. */
+ * A schedule in a file (pp/pp_table.h), timed (pp/pp_timeline.h) under a limit of memory. The time of a step is the
+ * figure of the leaderboard. */
 #include "pp/pp_table.h"
 #include "pp/pp_timeline.h"
 #include "tests/test.h"
@@ -12,7 +12,7 @@
 enum { P = 4, M = 8, MEMORY = 3 };
 static const double LIST = 32, V_HALF = 29.5, BEST_KNOWN = 26.5, ROUNDING = 1e-9;
 
-/* How long a step takes, and the microbatches of a whole stage that the fullest rank keeps. */
+/* The time of a step, and the microbatches of a whole stage that the fullest rank keeps. */
 struct played { double step, peak; };
 
 /* The starter has lines of "?". */
@@ -79,7 +79,7 @@ TEST(test_par_keeps_three_microbatches) {
     struct played x;
     assert_ok(played(&x));
     check_memory(&x);
-    dprintf(STDERR_FILENO, "figure %g\n", x.step);   /* for the grader: what a test prints itself shows when it fails */
+    dprintf(STDERR_FILENO, "figure %g\n", x.step);   /* for the grader; a test's output is shown on failure only */
 }
 
 TEST(test_par_is_no_slower_than_list_scheduling) { check_step(LIST, false); }

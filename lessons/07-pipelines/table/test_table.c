@@ -1,8 +1,8 @@
 /* ranks: 1  device: cpu
  *
- * Schedules written by hand, against the checker and the clock that the project's own schedules go through
- * (pp/pp_check.h, pp/pp_timeline.h). The table has the order of F, B and W; the transfers that belong to them are put
- * in here. What is too slow or too large is drawn as it would run. */
+ * Schedules written by hand, checked and timed as the project's own schedules are (pp/pp_check.h, pp/pp_timeline.h).
+ * The table has the order of F, B and W; this test adds their transfers. A schedule that is too slow or too large is
+ * drawn. */
 #include "driver/chart/schedule_chart.h"
 #include "pp/pp_check.h"
 #include "pp/pp_timeline.h"
@@ -69,8 +69,8 @@ static void table_fini(struct table *t) {
     for (int i = 0; i < MOST_STAGES; i++) schedule_fini(&t->stage[i]);
 }
 
-/* ---- what it costs ---- */
-/* Most microbatches that are held at a time: from F to B, or to W where that is split off. */
+/* ---- costs ---- */
+/* The largest number of microbatches held at a time: from F to B, or to W if W is separate. */
 static int most_held(const struct schedule *s) {
     int now = 0, most = 0;
     for (int i = 0; i < s->n; i++) {
@@ -80,7 +80,7 @@ static int most_held(const struct schedule *s) {
     return most;
 }
 
-/* As `trivium schedule` draws its own. */
+/* Draw as `trivium schedule` does. */
 static void draw(struct table *t, const struct timeline *line, const struct pp_times *times) {
     struct schedule_chart chart = {.row = t->of->split ? &pp_zb_h1 : &pp_1f1b, .n_stages = t->of->p, .n_chunks = 1,
                                    .n_microbatches = M, .times = *times, .stages = t->stage, .timeline = *line};

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu */
-/* Conversions, against those of lib/device/dtype.h (which are tested against the compiler's): all 65536 values one way;
- * the other way every number of the format, every tie between two neighbors and the floats next to it, and a
- * stride through all floats. */
+/* Conversions compared with those of lib/device/dtype.h, whose tests compare with the compiler's. From 16 bits: all
+ * 65536 values. To 16 bits: every number of the format, every tie between neighbors and the floats next to the tie, and
+ * a stride through all floats. */
 #include "lessons/08-mixed-precision/convert/convert.h"
 #include "lib/device/dtype.h"
 #include "tests/test.h"
@@ -23,7 +23,7 @@ static const struct format {
 
 static bool is_nan(const struct format *f, uint16_t x) { return (x & 0x7fff) > f->infinity; }
 
-/* NaNs need not be the same, only NaN. */
+/* The bits of NaNs may differ. */
 static void check_narrow(const struct format *f, const float *x, int64_t n) {
     uint16_t *mine = calloc((size_t)n, sizeof *mine);
     assert_non_null(mine);
@@ -57,8 +57,8 @@ TEST(test_convert_widens_all_65536_values) {
     check_widen(&fp16);
 }
 
-/* Both signs of all finite numbers, and of what lies between each and the next: the tie and, for `beside`, the floats
- * next to it. */
+/* With both signs: all finite numbers, the tie between each number and the next, and for `beside` the floats next to
+ * the tie. */
 static void check_between(const struct format *f, bool numbers, bool tie, bool beside) {
     enum { MOST = 8 * 65536 };
     static float x[MOST];
@@ -100,7 +100,7 @@ TEST(test_convert_keeps_nan_and_infinity) {
     check_narrow(&fp16, x, n);
 }
 
-/* 65519.996 is the last float below half a spacing beyond 65504; fp32's largest rounds up in bf16. */
+/* 65519.996 is the last float that rounds to 65504. fp32's largest number rounds up in bf16. */
 TEST(test_convert_overflows_to_infinity) {
     float x[] = {65504, 65519, nextafterf(65520, 0), 65520, 65536, 1e6f, 1e30f, float_of(0x7f7fffff),
                  float_of(0x7f7f7fff), float_of(0x7f7f8000)};
@@ -111,7 +111,7 @@ TEST(test_convert_overflows_to_infinity) {
     }
 }
 
-/* Below 2^-14 fp16 counts in steps of 2^-24, and what is at most half of one is zero, with its sign. */
+/* Below 2^-14 fp16 has steps of 2^-24; a number of at most half a step becomes zero with its sign. */
 TEST(test_convert_makes_subnormals_and_zeros) {
     enum { N = 2 * 4097 };
     static float x[N];

@@ -1,5 +1,5 @@
 /* ranks: 1 2 4  device: cpu */
-/* The step, against the same arithmetic in fp64 from the true gradients. */
+/* The step compared with the same arithmetic in fp64 on the true gradients. */
 #include "lessons/08-mixed-precision/step/half_step.h"
 #include "tests/test.h"
 
@@ -8,12 +8,12 @@
 
 enum { MOST = 64 };
 
-/* A rank's part: rank r has 8 + 3 r weights, rank 0 of several none at all. */
+/* A rank's part: rank r has 8 + 3 r weights; with several ranks, rank 0 has none. */
 struct part { int64_t n; double w[MOST], g[MOST]; uint16_t weight[MOST], gradient[MOST]; float master[MOST]; };
 
 static int64_t own_n(void) { return comm_world_size() > 1 && comm_world_rank() == 0 ? 0 : 8 + 3 * comm_world_rank(); }
 
-/* True gradients of about `size`, as they arrive with that loss scale; g is what is left of them after their one
+/* Make gradients of about `size`, scaled by the loss scale and rounded to fp16; g is the true gradient after this one
  * rounding. */
 static void part_make(struct part *p, double size, double scale) {
     memset(p, 0, sizeof *p);
@@ -37,7 +37,7 @@ static double true_norm(const struct part *p) {
     return sqrt(sum_over_world(squares));
 }
 
-/* The sentence about what is wrong on this rank; NULL: nothing. */
+/* The error on this rank, as a sentence; NULL: no error. */
 static const char *check_part(const struct part *p, const struct half_options *o, double norm,
                               const struct half_result *r) {
     static char text[200];
@@ -82,19 +82,19 @@ TEST(test_half_step_without_clipping_is_gradient_descent) {
     check_step(0.01, &(struct half_options){0.5, 1e9, 1024});
 }
 
-/* S g is about 1e-1, g about 1e-9: in 16 bits it would be zero. */
+/* S g is about 1e-1. g is about 1e-9, which is zero in 16 bits. */
 TEST(test_half_step_keeps_gradients_below_fp16s_range) {
     check_step(1e-9, &(struct half_options){1e7, 1e9, 0x1p27});
 }
 
-/* Norms of the true gradient on both sides of the clip; with the scale left in, all would be far above. */
+/* Norms of the true gradient below and above the clip. With the scale all norms would be far above. */
 TEST(test_half_step_clips_the_norm_of_all_ranks_without_the_scale) {
     check_step(0.01, &(struct half_options){0.5, 1, 4096});
     check_step(0.5, &(struct half_options){0.5, 1, 4096});
     check_step(0.5, &(struct half_options){0.5, 1, 1});
 }
 
-/* 100 steps of 1e-4 of a weight near 1, where fp16 counts in steps of 1e-3 or 5e-4. */
+/* 100 updates of 1e-4 to a weight near 1, where fp16's spacing is 1e-3 or 5e-4. */
 TEST(test_half_step_adds_up_small_updates) {
     struct half_options o = {1e-2, 1e9, 256};
     uint16_t weight = fp16_from_float(1.2f), gradient = fp16_from_float(256 * 0.01f);

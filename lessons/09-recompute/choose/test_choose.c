@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Choices against trying all, against what a large model's best choice must cost, and in the real program: slots are
- * marked as chosen, and the planner says what a layer then saves and which flops are done again. */
+ * Choices compared with a search of all, with the known cost of a large model's best choice, and in the real program:
+ * the test marks slots as chosen, and the planner computes saved bytes and recomputed flops. */
 #include "lessons/09-recompute/choose/choose.h"
 
 #include "lib/base/rng.h"
@@ -38,7 +38,7 @@ static double try_all(const struct candidate *v, int n, int64_t budget) {
     return least;
 }
 
-/* Bytes are 64 times 1 to 6, flops 0 to 20; case k has one value in five that must be kept. */
+/* Bytes are 64 times 1 to 6, flops 0 to 20; one value in five must be kept. */
 static void make_values(struct candidate v[FEW], int k) {
     for (int i = 0; i < FEW; i++) {
         uint64_t at = (uint64_t)(k * FEW + i);
@@ -76,7 +76,7 @@ TEST(test_choose_takes_the_least_flops) {
         }
 }
 
-/* Nothing has to be freed: nothing is recomputed, not even what costs nothing. */
+/* If no bytes must be freed, no value is recomputed, not even one that takes 0 flops. */
 TEST(test_choose_drops_nothing_without_need) {
     struct candidate v[] = {{"a", 64, 0}, {"b", 128, 5}, {"c", 64, 0}};
     bool drop[3] = {true, true, true};
@@ -100,8 +100,8 @@ enum { PER_LAYER = 8 };
 static const struct candidate LAYER[PER_LAYER] = {{"input", 1, INFINITY}, {"ln1", 1, 0}, {"qkv", 3, 3}, {"att", 1, 0.5},
                                               {"res1", 1, 1},         {"ln2", 1, 0}, {"fc", 4, 4},  {"gelu", 4, 0}};
 
-/* 64 layers. What costs nothing frees 6 units a layer; then attention frees one for 1/2; then every unit costs 1, and
- * all sums can be made. */
+/* 64 layers. Values with 0 flops free 6 units per layer; then attention frees a unit for 1/2; then every further unit
+ * costs 1. */
 static double cheapest(int layers, int need) {
     int cost_free = 6 * layers, half = layers;
     if (need <= cost_free) return 0;
@@ -139,8 +139,8 @@ static struct plan small_plan(void) {
     return plan;
 }
 
-/* Which of LAYER's values a slot belongs to: proj is what res1 is made of, and is only there while res1 is recomputed.
- * -1: none. */
+/* The index in LAYER of a slot's value; -1: none. proj counts as res1, because proj exists only while res1 is
+ * recomputed. */
 static int value_of(const char *name) {
     const char *dot = strchr(name, '.');
     if (!dot) return -1;
@@ -186,8 +186,8 @@ static struct measured measure(void) {
     return m;
 }
 
-/* The planner finds saved exactly what was chosen to be kept, and done again exactly the predicted flops; and
- * the peak sinks with the budget. */
+/* The planner's saved bytes are those of the kept values, its recomputed flops are the predicted ones, and the peak
+ * falls with the budget. */
 TEST(test_choose_is_what_the_planner_finds) {
     struct candidate v[LAYERS * PER_LAYER];
     int64_t unit = (int64_t)MICRO * T * C * 8, peak = INT64_MAX;
@@ -203,7 +203,7 @@ TEST(test_choose_is_what_the_planner_finds) {
         assert_int_equal(m.saved, kept(v, LAYERS * PER_LAYER, &chosen[0][0]));
         assert_true(m.saved <= units * unit);
         assert_close(m.flops, again(v, LAYERS * PER_LAYER, &chosen[0][0]), 1e-6);
-        if (units < 16 * LAYERS - 14) assert_true(m.peak < peak);    /* the first steps may hide behind the head's
+        if (units < 16 * LAYERS - 14) assert_true(m.peak < peak);    /* for large budgets the head may have the
                                                                       * peak */
         peak = m.peak;
     }

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Layouts for clusters that are not here: the project's own planner says what every rank would keep and send
- * (run_compile is pure), and a simple model says how long a step would take. layout.txt states both. */
+ * Layouts for imaginary clusters: the project's planner computes the bytes that every rank keeps and sends (run_compile
+ * is pure), and a simple model the time of a step. layout.txt describes both. */
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "models/gpt/gpt.h"
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A cluster and a model: ranks, ranks per node; bytes of memory a rank; bytes/s that a rank sends within a node and
- * between nodes; flop/s that a rank does. */
+/* A cluster and a model: ranks, ranks per node; bytes of memory per rank; bytes/s that a rank sends within a node and
+ * between nodes; flop/s of a rank. */
 struct puzzle { int ranks, node; double memory, within, between, flops; const char *model; double good, best; };
 enum { N_PUZZLES = 2 };
 static const struct puzzle PUZZLES[N_PUZZLES] = {
@@ -22,7 +22,7 @@ static const struct puzzle PUZZLES[N_PUZZLES] = {
      5.9}};
 
 /* ---- reading ---- */
-/* What a layout may say; the model and the cluster are given. */
+/* Options that a layout may set; the model and the cluster are given. */
 static const char *const ALLOWED[] = {"dp", "tp", "pp", "sp", "zero", "recompute", "micro-batch", "schedule", "chunks"};
 
 static enum status allow(const char *word) {
@@ -38,7 +38,7 @@ static enum status allow(const char *word) {
                : OK;
 }
 
-/* The options behind "N:" in the file of SUBMISSION. */
+/* The options after "N:" in the file that SUBMISSION names. */
 static enum status read_layout(int number, char text[512]) {
     const char *path = getenv("SUBMISSION");
     FILE *file = path ? fopen(path, "r") : NULL;
@@ -78,11 +78,11 @@ static enum status parse(const struct puzzle *p, char *layout, struct plan *plan
     return status;
 }
 
-/* ---- what it would be like: see layout.txt ---- */
+/* ---- estimate of a layout, as in layout.txt ---- */
 struct estimate { double memory, compute, bubble, wire[N_MESH_AXES], seconds; };
 
 static double bandwidth(const struct puzzle *p, const struct plan *plan, enum mesh_axis axis) {
-    /* first to last rank of a group, at most */
+    /* an upper bound of the distance from a group's first rank to its last */
     int64_t span = axis == AXIS_TP ? plan->mesh.tp : axis == AXIS_DP ? plan->mesh.tp * plan->mesh.dp : plan_ranks(plan);
     return span <= p->node && p->node % span == 0 ? p->within : p->between;
 }

@@ -1,6 +1,6 @@
 /* ranks: 1 2 4 8  device: cpu
  *
- * How many groups a large mesh has, from its coordinates alone; and a run through all of a mesh's groups. */
+ * The number of groups of a large mesh, from coordinates only; and a run that uses all groups of a mesh. */
 #include "driver/recipe.h"
 #include "lib/comm/mesh.h"
 #include "tests/layouts.h"
@@ -15,7 +15,7 @@ static bool together(enum along along, struct mesh_place a, struct mesh_place b)
            (along == ALONG_PP || a.rank.pp == b.rank.pp);
 }
 
-/* Groups are counted by their first ranks; each has to have as many members as the axis is long. */
+/* Count groups by their first ranks. Each must have `size` members. */
 static int count(enum along along, int size) {
     int groups = 0;
     for (int r = 0; r < N; r++) {
@@ -45,7 +45,7 @@ TEST(test_mesh_trains_in_three_dimensions) {
     struct plan plan = parity_plan();
     int n = comm_world_size();
     plan.layers = 2;
-    /* does it take place at all? One rank's serial run would */
+    /* fails unless the run has all ranks, because a serial run of one rank would pass */
     bool meshed = agree_all(mesh_init(&mesh, &(struct mesh_sizes){.dp = n}) == OK);
     meshed = meshed && agree_all(group_size(mesh.group[AXIS_MESH]) == n && mesh.place.rank.dp == comm_world_rank());
     mesh_fini(&mesh);

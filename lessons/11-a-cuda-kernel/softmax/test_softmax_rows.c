@@ -1,5 +1,5 @@
 /* ranks: 1  device: simt */
-/* Softmax over rows, against fp64; what the checker of memory reports fails the test that ran then. */
+/* Softmax over rows, compared with fp64. A report of the memory checker fails the running test. */
 #include "lessons/11-a-cuda-kernel/softmax/softmax_rows.h"
 #include "tests/simt/simt_test.h"
 #include "tests/test.h"
@@ -12,10 +12,10 @@ static const struct { int R, C; } sizes[] = {{1, 1}, {3, 2}, {4, 31}, {2, 32}, {
                                              {3, 1000}, {2, 1024}, {2, 1025}, {1, 2500}};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
-/* x and y on the device, of exactly R C floats each: one more is out of bounds. y is NaN before. */
+/* x and y on the device, of exactly R C floats each, with checked bounds. y is NaN at first. */
 struct rows { int R, C; float *x, *y; enum status status; };
 
-/* n floats and not one more; what a wrong kernel writes after them is reported, and does no harm. */
+/* Exactly n floats. A write after them is reported, and hits unused memory. */
 static float *device_floats(size_t n) {
     enum { SLACK = 1 << 17 };
     float *at = aligned_alloc(256, (n * sizeof *at + SLACK) / 256 * 256);
@@ -35,7 +35,7 @@ static void rows_destroy(struct rows *rows) {
     for (int i = 0; i < 2; i++) simt_memory_freed(both[i]), free(both[i]);
 }
 
-/* At once, whichever fakes of the runtime are linked. */
+/* Run the kernel synchronously, with any linked fake of the runtime. */
 static void run(struct rows *rows, enum simt_order order) {
     void (*submit)(void *, void (*)(void *), void *, size_t) = simt_submit;
     enum simt_order before = simt_get_order();
@@ -47,8 +47,8 @@ static void run(struct rows *rows, enum simt_order order) {
     if (simt_take_error()) rows->status = FAIL(E_DEVICE, "%s", simt_error_text());
 }
 
-/* y / want - 1: x - m is off by 2^-24 of itself (here up to 16), which exp makes a relative error; the sum of C numbers
- * by C 2^-24 at most; exp and the division by some units more. */
+/* Bound of y / want - 1. x - m (here up to 16) has a relative error of 2^-24, which exp turns into a relative error of
+ * y; the sum of C numbers has an error of at most C 2^-24; exp and the division add some units. */
 static const char *first_wrong(const struct rows *rows) {
     static char text[200];
     for (int r = 0; r < rows->R; r++) {
@@ -116,8 +116,7 @@ TEST(test_softmax_has_the_same_bits_in_both_orders) {
     }
 }
 
-/* ---- traffic, apart from the numbers: a kernel that lacks a barrier may move well what it moves, but it has to move
- * all ---- */
+/* ---- traffic, without the numbers: a kernel that lacks a barrier can pass, if it reads and writes all bytes ---- */
 static struct simt_counts traffic_of(int R, int C) {
     struct rows rows = rows_create(R, C, 4, -2);
     simt_count(1);
@@ -128,7 +127,7 @@ static struct simt_counts traffic_of(int R, int C) {
     long long all = (long long)R * C * (long long)sizeof *rows.y, read = n.load.bytes, written = n.store.bytes;
     rows_destroy(&rows);
     assert_ok(status);
-    assert_true(simt_checked());                             /* elsewhere nothing is counted */
+    assert_true(simt_checked());                             /* other builds count no traffic */
     if (read < all || written < all)
         fail_msg("R=%d C=%d: of %lld bytes %lld are read and %lld written", R, C, all, read, written);
     return n;
@@ -138,8 +137,8 @@ static void at_most(const char *what, int R, int C, int64_t count, double limit)
     if ((double)count > limit) fail_msg("R=%d C=%d: %s: %lld; at most %.0f", R, C, what, (long long)count, limit);
 }
 
-/* R C / 8 sectors are all of x. Rows that begin on a sector: 3 times that; where they do not, 32 floats lie in 5
- * sectors and not in 4. */
+/* x has R C / 8 sectors. If rows begin at a sector, the limit is 3 times that. If they do not, 32 floats are in 5
+ * sectors instead of 4. */
 TEST(test_softmax_loads_and_stores_are_coalesced) {
     static const int columns[] = {1024, 999}, slack[] = {4, 5};
     for (int i = 0; i < 2; i++) {

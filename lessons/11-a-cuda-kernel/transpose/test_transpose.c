@@ -1,6 +1,5 @@
 /* ranks: 1  device: simt */
-/* The transpose, number for number; and apart from the numbers what it asks of memory. What the checker of memory
- * reports fails the test that ran then. */
+/* The transpose's numbers, and separately its memory traffic. A report of the memory checker fails the running test. */
 #include "lessons/11-a-cuda-kernel/transpose/transpose.h"
 #include "tests/simt/simt_test.h"
 #include "tests/test.h"
@@ -8,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* n floats and not one more; what a wrong kernel writes after them is reported, and does no harm. */
+/* Exactly n floats. A write after them is reported, and hits unused memory. */
 static float *device_floats(size_t n) {
     enum { SLACK = 1 << 17 };
     float *at = aligned_alloc(256, (n * sizeof *at + SLACK) / 256 * 256);
@@ -22,7 +21,7 @@ static void device_free(float *at) {
     free(at);
 }
 
-/* At once, whichever fakes of the runtime are linked. */
+/* Run the kernel synchronously, with any linked fake of the runtime. */
 static enum status run(float *y, const float *x, int R, int C, enum simt_order order) {
     void (*submit)(void *, void (*)(void *), void *, size_t) = simt_submit;
     enum simt_order before = simt_get_order();
@@ -35,8 +34,8 @@ static enum status run(float *y, const float *x, int R, int C, enum simt_order o
     return status;
 }
 
-/* Transposes one matrix, and says what was moved. *wrong: the first number of y that is not right, R C if all are;
- * *found: that number. */
+/* Transpose one matrix, and return the traffic. *wrong: the index of the first wrong number in y, R C if all are right;
+ * *found: this number. */
 static struct simt_counts measure(int R, int C, enum simt_order order, size_t *wrong, float *found) {
     size_t n = *wrong = (size_t)R * (size_t)C;
     float *x = device_floats(n), *y = device_floats(n);
@@ -75,12 +74,12 @@ TEST(test_transpose_in_the_opposite_order) {
     check_sizes(SIMT_REVERSE);
 }
 
-/* A matrix of 128 x 96: a kernel that lacks a barrier may move well what it moves, but it has to move all of it. */
+/* The traffic of a matrix of 128 x 96. A kernel that lacks a barrier can pass, if it reads and writes all bytes. */
 enum { BYTES = 128 * 96 * 4, SECTORS = BYTES / 32 };
 static struct simt_counts traffic(void) {
     size_t wrong;
     float found;
-    assert_true(simt_checked());                             /* elsewhere nothing is counted */
+    assert_true(simt_checked());                             /* other builds count no traffic */
     return measure(128, 96, SIMT_FORWARD, &wrong, &found);
 }
 static void check_traffic(const char *what, int64_t bytes, int64_t least, int64_t units, int64_t limit) {
@@ -97,7 +96,7 @@ TEST(test_transpose_stores_whole_sectors) {
     check_traffic("sectors written", n.store.bytes, BYTES, n.store.units, SECTORS);
 }
 TEST(test_transpose_has_no_bank_conflicts) {
-    struct simt_counts n = traffic();                        /* no shared memory at all is no way out */
+    struct simt_counts n = traffic();                        /* a kernel without shared memory fails, too */
     int64_t bytes = n.load.bytes + n.store.bytes, sectors = n.load.units + n.store.units;
     check_traffic("sectors, read and written", bytes, 2 * BYTES, sectors, 2 * SECTORS);
     check_traffic("wavefronts of shared memory", n.shared.bytes, 2 * BYTES, n.shared.units, n.shared.requests);

@@ -1,8 +1,8 @@
 /* ranks: 1  device: cpu
  *
- * A disk in memory that can be stopped after any operation, and that keeps what a power cut may leave: of every file
- * the flushed bytes, half or all of the others; of the changes of names since the last flush of the folder any subset.
- * Every such remainder is looked at. */
+ * A disk in memory that can stop after any operation. After a power cut it has every state that is possible: of each
+ * file the flushed bytes, and none, half or all of the later bytes; and any subset of the changes of names since the
+ * last flush of the folder. The tests read every such state. */
 #include "lessons/12-checkpoints-and-faults/atomic/atomic.h"
 
 #include "tests/test.h"
@@ -15,7 +15,7 @@ enum { MOST_FILES = 64, MOST_NAMES = 24, MOST_CHANGES = 64, MOST_SUBSETS = 10, F
 struct content { char data[FILE_BYTES]; int64_t n; };
 struct file { struct content now, flushed; };
 struct names { char name[MOST_NAMES][ATOMIC_NAME]; int file[MOST_NAMES], n; };
-/* "" to "a": made; "a" to "b": moved; "a" to "": removed */
+/* "" to "a": created; "a" to "b": renamed; "a" to "": removed */
 struct change { char from[ATOMIC_NAME], to[ATOMIC_NAME]; int file; };
 
 struct play {
@@ -24,9 +24,9 @@ struct play {
     struct names now, flushed;
     struct change changes[MOST_CHANGES];     /* from flushed to now */
     int n_changes;
-    int at, stop_at, fail_at;                /* operations so far; from which one on the disk is gone; which one alone
-                                              * fails */
-    bool removing;                           /* the one that failed was a removal */
+    int at, stop_at, fail_at;                /* operations so far; the first operation of a stopped disk; the one
+                                              * operation that fails */
+    bool removing;                           /* the failed operation was a removal */
 };
 
 /* ---- names ---- */
@@ -79,7 +79,7 @@ static enum status op_create(void *self, const char *name) {
     return OK;
 }
 
-/* The one on which the disk stops gets half through. */
+/* The append at which the disk stops writes one half. */
 static enum status op_append(void *self, const char *name, const void *data, int64_t bytes) {
     struct play *p = self;
     int i = find(&p->now, name);
@@ -129,14 +129,14 @@ static struct disk disk_of(struct play *p) {
     return (struct disk){p, op_create, op_append, op_flush, op_rename, op_remove, op_flush_folder};
 }
 
-/* ---- what a reader finds ---- */
+/* ---- readers ---- */
 
 /* Version v of a step's state. */
 static void make_state(char state[STATE_BYTES], int64_t step, int version) {
     for (int i = 0; i < STATE_BYTES; i++) state[i] = (char)('!' + (i * 7 + step * 31 + version * 13) % 90);
 }
 
-/* After a crash: names, and for every file how much of what was not flushed has survived: 0 nothing, 1 half, 2 all. */
+/* A file after a crash. mode: the unflushed bytes that survive: 0 none, 1 half, 2 all. */
 static struct content survived(const struct file *f, int mode) {
     if (mode == 0) return f->flushed;
     struct content c = f->now;
@@ -145,7 +145,7 @@ static struct content survived(const struct file *f, int mode) {
     return c;
 }
 
-/* Which version of which step `latest` leads to; -1: there is no `latest`; -2: it leads to nothing whole. */
+/* The step and version to which `latest` leads; -1: there is no `latest`; -2: it leads to no whole state. */
 struct found { int64_t step; int version; };
 
 static struct found look(const struct play *p, const struct names *d, int mode) {
@@ -172,9 +172,9 @@ static struct found look(const struct play *p, const struct names *d, int mode) 
 
 static bool same(struct found a, struct found b) { return a.step == b.step && a.version == b.version; }
 
-/* Is one of the two found, whatever the power cut leaves? */
+/* Does a reader find one of the two in every state after a power cut? */
 static bool always_found(const struct play *p, struct found a, struct found b) {
-    /* the last ones may be lost; those before them are there */
+    /* try all subsets of the first n changes, without the later ones */
     int n = p->n_changes < MOST_SUBSETS ? p->n_changes : MOST_SUBSETS;
     for (int mask = 0; mask < 1 << n; mask++) {
         struct names d = p->flushed;
@@ -205,7 +205,7 @@ static void start(struct play *p) {
     p->stop_at = p->fail_at = NEVER;
 }
 
-/* What each test does before the save that something happens to, and that save. */
+/* The saves before the interrupted one, and the interrupted save, which is the last. */
 static const struct story {
     const char *what;
     int n_before;
@@ -227,7 +227,7 @@ static struct found told(const struct story *s, int i) {
     return i < 0 ? (struct found){-1, -1} : (struct found){s->save[i].step, s->save[i].version};
 }
 
-/* The disk as it is before the last save of the story; operations are counted from there. */
+/* Make the disk before the last save of the story, and count operations from there. */
 static void begin(struct play *p, const struct story *s) {
     start(p);
     for (int i = 0; i < s->n_before; i++) assert_ok(save(p, s->save[i].step, s->save[i].version, s->save[i].old));
@@ -302,8 +302,8 @@ TEST(test_atomic_power_lost_anywhere_leaves_a_whole_state) {
     stop_everywhere(true);
 }
 
-/* One operation fails: a full disk, say. The save says so, harms nothing, and can be repeated. (Whether a step that
- * cannot be removed fails a save is left open.) */
+/* If one operation fails, on a full disk for example, the save fails, damages no state, and can be repeated. (A save
+ * that cannot remove the old step may fail or not.) */
 TEST(test_atomic_failure_is_told_and_can_be_repeated) {
     for (int i = 0; i < N_STORIES; i++) {
         const struct story *s = &stories[i];
@@ -331,7 +331,7 @@ TEST(test_atomic_old_step_goes_and_nothing_else_stays) {
     assert_int_equal(find(&p.now, "step-00000001"), -1);
     assert_true(find(&p.now, "step-00000002") >= 0 && find(&p.now, "step-00000003") >= 0);
     assert_int_equal(p.now.n, 3);
-    assert_ok(save(&p, 3, 1, 3));                                    /* old is the step itself: it stays */
+    assert_ok(save(&p, 3, 1, 3));                                    /* old is the step itself, and stays */
     assert_true(find(&p.now, "step-00000003") >= 0);
 }
 

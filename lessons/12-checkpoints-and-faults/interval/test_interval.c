@@ -1,20 +1,20 @@
 /* ranks: 1  device: cpu
  *
- * The formulas against a job that is played: stretches of work and saves, failures drawn from the exponential
- * distribution. With k failures a mean has a relative error of about 1/sqrt(k): 200000 stretches have at least 2000
- * failures here, and bounds are several times 1/sqrt(k) of the part that failures waste. The draws are the same in
+ * The formulas compared with a simulated job: stretches of work and saves, failures drawn from the exponential
+ * distribution. With k failures a mean has a relative error of about 1/sqrt(k). Here 200000 stretches have at least
+ * 2000 failures, and bounds are several times 1/sqrt(k) of the part that failures waste. The draws are the same in
  * every run. */
 #include "lessons/12-checkpoints-and-faults/interval/interval.h"
 
 #include "lib/base/rng.h"
 #include "tests/test.h"
 
-/* The share of time that is wasted in doing and saving n stretches of tau seconds. */
+/* The wasted fraction of time in a job of n saved stretches of tau seconds. */
 static double play(struct faults f, double tau, int n) {
     double all = 0, need = tau + f.save;
     uint64_t draw = 0;
     for (int done = 0; done < n;) {
-        /* the process has no memory: drawing again for each stretch is the same */
+        /* the process has no memory, so a new draw for each stretch is correct */
         double until = -f.mtbf * log1p(-rng_uniform(12, 1, draw++));
         all += until < need ? until + f.restart : need;
         done += until >= need;
@@ -30,8 +30,7 @@ TEST(test_interval_mtbf_shrinks_with_the_nodes) {
     assert_close(mtbf, 19531.25, 1e-9);
 }
 
-/* Far from failures the estimate is right to first order: the next terms are of the size of (tau + save)/mtbf,
- * squared. */
+/* If failures are rare, the estimate is right to first order; the next terms are about ((tau + save)/mtbf)^2. */
 TEST(test_interval_wasted_is_right_to_first_order) {
     static const struct { struct faults f; double tau; } cases[] = {{{1, 0, 1e4}, 100}, {{2, 30, 1e4}, 150},
                                                                     {{0.5, 100, 5e4}, 400}, {{5, 5, 2e4}, 300}};
@@ -57,7 +56,7 @@ TEST(test_interval_best_is_the_cheapest) {
     }
 }
 
-/* Played, and not by the formula: neither half nor twice the interval wastes less. */
+/* In the simulation neither half nor twice the interval wastes less. */
 TEST(test_interval_best_wins_when_played) {
     static const struct faults cases[] = {{1, 5, 2000}, {4, 20, 5000}};
     for (int i = 0; i < 2; i++) {
@@ -91,7 +90,7 @@ TEST(test_interval_in_whole_steps) {
     assert_int_equal(steps, 2);
 }
 
-/* Also where failures are frequent, and the first order says more than everything. */
+/* Also for frequent failures, for which the first-order estimate exceeds 1. */
 TEST(test_interval_wasted_exactly_is_what_is_played) {
     static const struct { struct faults f; double tau; } cases[] = {{{1, 0, 1000}, 100}, {{30, 60, 300}, 100},
                                                                     {{10, 0, 100}, 200}, {{100, 400, 1000}, 450}};

@@ -1,8 +1,8 @@
 /* ranks: 2 4  device: cpu
  *
- * Ring attention's backward against attention over the whole sequence, on the same numbers: each rank has its zig-zag
- * shard of queries (B,T,H,D) and of keys and values (B,T,2,J,D), where two heads share each key head. Then three steps
- * of a small model. */
+ * Ring attention's backward compared with attention over the whole sequence, on the same numbers: each rank has its
+ * zig-zag shard of queries (B,T,H,D) and of keys and values (B,T,2,J,D), with two heads for each key head. Then three
+ * steps of a small model. */
 #include "cp/cp.h"
 #include "cp/cp_ring.h"
 #include "driver/recipe.h"
@@ -21,7 +21,7 @@ static struct type sharded(struct type type) {
     return type;
 }
 
-/* The whole sequence in fp64, or this rank's shard of it. */
+/* Make the whole sequence in fp64, or this rank's shard of it. */
 static void make(struct op_case *c, const struct op *op, enum dtype dtype, double p) {
     struct type q = op_type(dtype, "BTHD", B, T, H, D), kv = op_type(dtype, "BT2JD", B, T, 2, J, D);
     op_case_start(c, op, 2);
@@ -34,18 +34,18 @@ static void make(struct op_case *c, const struct op *op, enum dtype dtype, doubl
     op_case_finish(c);
 }
 
-/* One row, in scratch that is full of this byte: 0, or 0xff, which are NaN. */
+/* Run one row with scratch filled with this byte: 0, or 0xff, which makes NaN. */
 static enum status run_row(struct op_case *c, enum row_kind kind, int scratch) {
     struct call call = op_case_call(c, kind);
     size_t bytes = (size_t)op_work(&call, kind);
     call.work = malloc(bytes + 1);
     memset(call.work, scratch, bytes);
     enum status status = op_case_run_call(&call, kind);
-    if (status == OK) free(call.work);                               /* else MPI may still write there */
+    if (status == OK) free(call.work);                               /* after a failure MPI may still write to it */
     return status;
 }
 
-struct off { enum status status; double dq, dkv; };                  /* the worst of all ranks; relative */
+struct off { enum status status; double dq, dkv; };                  /* relative errors, the maximum over ranks */
 
 static struct off run(enum dtype dtype, double p, int scratch) {
     struct op_case whole, ring;
@@ -92,7 +92,7 @@ TEST(test_hop_any_scratch_will_do) {
     assert_close(off.dkv, 0, 1e-5);
 }
 
-/* A block has 2 B T/n J D elements. Forward it makes n - 1 hops; backward as many, and its sums n. */
+/* A block has 2 B T/n J D elements. It makes n - 1 hops forward and n - 1 hops backward; its sums make n hops. */
 static void check_bill(enum dtype dtype) {
     struct op_case ring;
     int n = comm_world_size();
@@ -119,7 +119,7 @@ TEST(test_hop_bills_what_it_sends) {
     check_bill(BF16);
 }
 
-/* ---- at work ---- */
+/* ---- in a run ---- */
 static enum status train(const struct reference *ref, int micro_batch, struct difference *d) {
     struct plan plan = parity_plan();
     plan.layers = 2;

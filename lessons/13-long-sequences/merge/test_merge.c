@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Keys one by one, in blocks and on other ranks, against the softmax over all of them in two passes. Sums are of at
- * most 48 numbers, each of size 4 at most, taken in another order: the bound is 1e-12. */
+ * Keys one by one, in blocks and on other ranks, compared with the softmax over all keys in two passes. Sums have at
+ * most 48 numbers of size at most 4, in another order: the bound is 1e-12. */
 #include "lessons/13-long-sequences/merge/merge.h"
 #include "lib/base/rng.h"
 #include "tests/test.h"
@@ -20,7 +20,7 @@ static void make(struct problem *p, int query) {
     fill(p->k[0], N * D, "k", 0), fill(p->v[0], N * D, "v", 0);
 }
 
-/* Over keys first .. end - 1, in two passes: the largest score, and then the sums. */
+/* Attention over keys first .. end - 1 in two passes: first the largest score, then the sums. */
 static struct found softmax(const struct problem *p, int first, int end) {
     struct found out = {.lse = -INFINITY};
     double most = -INFINITY, sum = 0;
@@ -35,7 +35,7 @@ static struct found softmax(const struct problem *p, int first, int end) {
     return out;
 }
 
-/* NaN is infinitely far, and -INFINITY equals itself. */
+/* The largest difference; NaN counts as INFINITY, and -INFINITY equals itself. */
 static double off(const struct found *a, const struct found *b) {
     double far = a->lse == b->lse ? 0 : fabs(a->lse - b->lse);
     for (int d = 0; d < D; d++) far = isnan(a->y[d]) ? INFINITY : fmax(far, fabs(a->y[d] - b->y[d]));
@@ -45,7 +45,7 @@ static double off(const struct found *a, const struct found *b) {
 /* ---- keys one by one ---- */
 enum order { AS_THEY_ARE, RISING, FALLING, N_ORDERS };
 
-/* The keys' indices in an order of their scores. */
+/* Sort the keys' indices by score. */
 static void sort(const struct problem *p, enum order order, int index[N]) {
     for (int i = 0; i < N; i++) index[i] = i;
     for (int i = 1; i < N && order != AS_THEY_ARE; i++)
@@ -80,7 +80,7 @@ TEST(test_merge_key_by_key_is_the_softmax) {
     check_orders(0, BOUND);
 }
 
-/* The shifted scores have lost 10 bits to the shift. */
+/* The bound is larger, because a shift by 1000 costs 10 bits of the scores. */
 TEST(test_merge_large_scores_do_not_overflow) {
     check_orders(1000, 1000 * BOUND);
     check_orders(-1000, 1000 * BOUND);
@@ -118,7 +118,7 @@ TEST(test_merge_of_nothing_is_nothing) {
 }
 
 /* ---- ranks ---- */
-/* Query i sees the keys before 4 i: none at first. Rank 1 has no keys at all; the others have N / n_ranks each. */
+/* Query i sees the keys before 4 i, so query 0 sees none. Rank 1 has no keys; the others have N / n_ranks each. */
 struct range { int first, end; };
 static struct range seen(int query, int rank, int n_ranks) {
     int first = N / n_ranks * rank, end = first + N / n_ranks, most = 4 * query;
@@ -126,7 +126,7 @@ static struct range seen(int query, int rank, int n_ranks) {
     return (struct range){first, end < most ? end : most};
 }
 
-/* The same over the keys of all ranks, put one after the other. */
+/* Attention over the keys of all ranks, one rank after the other. */
 static struct found seen_by_all(const struct problem *p, int query, int n_ranks) {
     struct problem all = *p;
     int n = 0;
@@ -180,7 +180,7 @@ TEST(test_merge_ranks_send_little) {
 /* ---- backward ---- */
 struct gradients { double dq[D], dk[N][D], dv[N][D]; };
 
-/* All probabilities, as if there were one block. */
+/* Gradients over all keys as one block. */
 static void whole_gradients(const struct problem *p, struct gradients *g) {
     struct found all = softmax(p, 0, N);
     memset(g, 0, sizeof *g);

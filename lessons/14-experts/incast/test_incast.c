@@ -37,14 +37,14 @@ TEST(test_incast_table_adds_up_the_experts_of_a_rank) {
 /* ---- patterns ---- */
 TEST(test_incast_balanced_takes_n_minus_1_messages) {
     double bytes[N * N];
-    for (int i = 0; i < N * N; i++) bytes[i] = i % (N + 1) ? 16 : 1000;   /* what stays is larger than what goes */
+    for (int i = 0; i < N * N; i++) bytes[i] = i % (N + 1) ? 16 : 1000;   /* 1000 bytes stay on each rank */
     assert_close(bound(N, bytes), 3 * 5, 0);
     assert_close(rounds(N, bytes), 3 * 5, 0);
     assert_close(bound(1, bytes), 0, 0);
     assert_close(rounds(1, bytes), 0, 0);
 }
 
-/* Each sends one message of 5 s; the receiver of all needs 15 s. */
+/* Each rank sends one message of 5 s; the receiver needs 15 s for all. */
 TEST(test_incast_many_to_one_waits_for_the_receiver) {
     for (int hot = 0; hot < N; hot++) {
         double bytes[N * N] = {0};
@@ -63,12 +63,12 @@ TEST(test_incast_one_to_many_waits_for_the_sender) {
     }
 }
 
-/* The busiest link decides, and not the sum of a rank's two: 0 sends for 5 + 3 s and receives for 5 s. */
+/* The busiest link decides, and not the sum of a rank's two links: rank 0 sends for 5 + 3 s and receives for 5 s. */
 TEST(test_incast_sends_and_receives_at_once) {
     double bytes[N * N] = {0};
     bytes[0 * N + 1] = 16, bytes[0 * N + 2] = 8, bytes[3 * N + 0] = 16;
     assert_close(bound(N, bytes), 8, 0);
-    bytes[2 * N + 0] = 20;                                           /* now it receives for 5 + 6 s */
+    bytes[2 * N + 0] = 20;                                           /* now rank 0 receives for 5 + 6 s */
     assert_close(bound(N, bytes), 11, 0);
 }
 
@@ -82,8 +82,8 @@ TEST(test_incast_no_bytes_are_no_message) {
 }
 
 /* ---- rounds ---- */
-/* 0 -> 1 is in round 1 and 2 -> 0 in round 2: no link does both, and still they come one after the other. 1 -> 2 is in
- * round 1 as well, and hides behind the longer one. */
+/* 0 -> 1 is in round 1 and 2 -> 0 in round 2. They use different links, but come one after the other. 1 -> 2 is also in
+ * round 1, and adds no time, because it is shorter. */
 TEST(test_incast_rounds_last_as_long_as_their_longest_message) {
     double bytes[N * N] = {0};
     bytes[0 * N + 1] = 16, bytes[2 * N + 0] = 28, bytes[1 * N + 2] = 4;
@@ -101,7 +101,7 @@ TEST(test_incast_rounds_are_never_below_the_bound) {
             for (int i = 0; i < n * n; i++)
                 if (i / n != i % n) most += bytes[i] > 0 ? 1 + 0.25 * bytes[i] : 0;
             assert_true(least <= rounds(n, bytes) && rounds(n, bytes) <= most);
-            assert_true(least >= most / n && least >= 0);            /* of n links out one has at least the mean */
+            assert_true(least >= most / n && least >= 0);            /* one of n links has at least the mean */
         }
 }
 

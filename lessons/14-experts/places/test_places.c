@@ -1,12 +1,12 @@
 /* ranks: 1  device: cpu
  *
- * Places by hand, and against the project's router (lib/ops/moe/moe_route.h). */
+ * Places by hand, and compared with the project's router (lib/ops/moe/moe_route.h). */
 #include "lessons/14-experts/places/places.h"
 #include "lib/ops/moe/moe_route.h"
 #include "lib/ops/test_op.h"
 #include <string.h>
 
-/* ---- how many ---- */
+/* ---- places per expert ---- */
 static int64_t per_expert(double capacity, int64_t g, int64_t k, int64_t E) {
     int64_t places = -1;
     assert_ok(places_per_expert(capacity, g, k, E, &places));
@@ -17,13 +17,13 @@ TEST(test_places_are_rounded_up_and_at_most_the_group) {
     assert_int_equal(per_expert(1, 8, 1, 4), 2);
     assert_int_equal(per_expert(1.25, 8, 1, 4), 3);                  /* 2.5 */
     assert_int_equal(per_expert(1.25, 6, 1, 4), 2);                  /* 1.875 */
-    assert_int_equal(per_expert(0.5, 5, 1, 8), 1);                   /* 0.3125: no expert is without a place */
+    assert_int_equal(per_expert(0.5, 5, 1, 8), 1);                   /* 0.3125: every expert has a place */
     assert_int_equal(per_expert(1.25, 256, 2, 8), 80);
     assert_int_equal(per_expert(100, 256, 2, 8), 256);
     assert_int_equal(per_expert(0, 256, 2, 8), 256);
 }
 
-/* ---- which experts ---- */
+/* ---- choices ---- */
 static void check_choices(const double *logits, int64_t experts, int64_t k, const int32_t *expected) {
     int32_t choices[PLACES_MAX_EXPERTS];
     for (int j = 0; j < PLACES_MAX_EXPERTS; j++) choices[j] = -7;
@@ -46,7 +46,7 @@ TEST(test_places_leave_ties_to_the_lower_expert) {
     check_choices((double[]){0, 2, 0, 2}, 4, 3, (int32_t[]){1, 3, 0});
 }
 
-/* ---- which tokens get one ---- */
+/* ---- places of choices ---- */
 static int64_t check_places(const struct places_rule *rule, int64_t tokens, const int32_t *choices,
                             const int32_t *expected) {
     int32_t places[64];
@@ -74,12 +74,12 @@ TEST(test_places_go_to_lower_positions_first) {
     assert_int_equal(check_places(&rule, 8, choices, expected), 2);
 }
 
-/* Two groups of four: what the first has taken is nothing to the second. */
+/* Two groups of four: places taken in the first group are free in the second. */
 TEST(test_places_are_counted_in_each_group) {
     const struct places_rule rule = {.experts = 2, .k = 1, .group = 4, .places = 2};
     const int32_t choices[8] = {0, 0, 0, 1, 0, 1, 1, 1}, expected[8] = {0, 1, -1, 0, 0, 0, 1, -1};
     assert_int_equal(check_places(&rule, 8, choices, expected), 2);
-    check_places(&rule, 4, choices, expected);                       /* one microbatch or two: the same tokens */
+    check_places(&rule, 4, choices, expected);                       /* one microbatch or two: same places */
     check_places(&rule, 4, choices + 4, expected + 4);
 }
 
@@ -93,8 +93,9 @@ static double loss_of(const struct places_rule *rule, int64_t tokens, int64_t al
     return loss;
 }
 
-/* P is (2/3, 1/3) or (1/3, 2/3). Three tokens of a group prefer expert 0: f = (3/4, 1/4), p = (7/12, 5/12), and 2 sum f
- * p = 13/12. All four: 2 x 2/3. Two and two: 1. Over both groups at once f p would be another number. */
+/* P is (2/3, 1/3) or (1/3, 2/3). If three tokens of a group prefer expert 0, f = (3/4, 1/4), p = (7/12, 5/12), and
+ * 2 sum f p = 13/12. If all four do, the loss is 2 x 2/3; if two do, 1. Means over both groups would give another
+ * number. */
 TEST(test_places_load_loss_is_a_sum_over_groups) {
     const struct places_rule rule = {.experts = 2, .k = 1, .group = 4, .places = 1};
     const double a = log(2), even[8] = {a, 0, 0, a, 0, a, a, 0};
@@ -106,7 +107,7 @@ TEST(test_places_load_loss_is_a_sum_over_groups) {
     assert_close(loss_of(&rule, 4, 8, logits) + loss_of(&rule, 4, 8, logits + 8), loss_of(&rule, 8, 8, logits), 1e-14);
 }
 
-/* ---- against the project's router ---- */
+/* ---- the project's router ---- */
 enum { E = 6, T = 12, B = 2 };
 
 static void run_router(struct op_case *c, const struct places_rule *rule, const double *logits) {
@@ -119,7 +120,7 @@ static void run_router(struct op_case *c, const struct places_rule *rule, const 
     op_case_run(c, ROW_FORWARD);
 }
 
-/* Logits are multiples of 1/4, so there are many ties. */
+/* Logits are multiples of 1/4, so that there are many ties. */
 static int compare_with_router(const struct places_rule *rule, uint64_t trial) {
     double logits[B * T * E], loss = -1;
     int32_t choices[B * T * E], places[B * T * E];

@@ -1,6 +1,6 @@
 /* ranks: 2 4  device: cpu
  *
- * The program after ep's rewrite, on every rank of four layouts; its bill; and the run against the serial one. */
+ * The program after ep's rewrite, on every rank of four layouts; its bill; and the run compared with the serial run. */
 #include "driver/recipe.h"
 #include "ep/ep.h"
 #include "lib/ops/moe/expert_linear.h"
@@ -16,7 +16,7 @@ static const struct layout { int ep, dp, cp, zero; } LAYOUTS[] = {
     {2, .dp = 2, .cp = 1}, {2, .dp = 4, .cp = 1}, {4, .dp = 2, .cp = 2}, {2, .dp = 1, .cp = 2}};
 enum { N_LAYOUTS = sizeof LAYOUTS / sizeof *LAYOUTS };
 
-/* Groups of two tokens compete for one place: a third of the choices is dropped. */
+/* In groups of two tokens with one place, a third of the choices is dropped. */
 static struct plan plan_of(const struct layout *l) {
     struct plan p = parity_plan();
     struct model_options *m = model_options(&p);
@@ -29,7 +29,7 @@ static struct plan plan_of(const struct layout *l) {
 }
 
 /* ---- the table ---- */
-/* The program of a rank, and nothing but ep done to it. */
+/* The program of a rank after ep's rewrite only. */
 static enum status rewritten(const struct layout *l, int rank, struct plan *plan, struct program *p) {
     *plan = plan_of(l);
     program_init(p);
@@ -41,7 +41,7 @@ static enum status rewritten(const struct layout *l, int rank, struct plan *plan
 
 typedef int counter(const struct layout *, int rank, const struct program *);
 
-/* How many things are wrong, on all ranks of all layouts. Of a rewrite that fails: its line. */
+/* Count errors on all ranks of all layouts. If a rewrite fails, print its message. */
 static void check_every_rank(counter *wrong) {
     for (int i = 0; i < N_LAYOUTS; i++)
         for (int rank = 0; rank < LAYOUTS[i].dp * LAYOUTS[i].cp; rank++) {
@@ -56,7 +56,7 @@ static void check_every_rank(counter *wrong) {
         }
 }
 
-/* Neighbors among the replicas: without tp and pp, rank r has part r mod ep. */
+/* ep groups are neighboring replicas: without tp and pp, rank r has part r mod ep. */
 static int wrong_shards(const struct layout *l, int rank, const struct program *p) {
     int wrong = 0, seen = 0;
     for (int i = 0; i < p->n_params; i++) {
@@ -83,7 +83,8 @@ static int wrong_cuts(const struct layout *l, int rank, const struct program *p)
     return wrong;
 }
 
-/* The bits; and that dp's bill is for the rest over the replicas, for experts over those that have them: edp. */
+/* The bits of `cut`. Also: dp's bill sums the experts' gradients over edp, the replicas that share experts, and other
+ * gradients over all replicas. */
 TEST(test_reshards_say_who_has_cut_the_experts) {
     check_every_rank(wrong_cuts);
     struct plan plan = plan_of(&LAYOUTS[1]);
@@ -112,7 +113,7 @@ static const struct op *op_at(const struct program *p, int i) {
     return i >= 0 && i < p->n_steps ? p->steps[i].op : NULL;
 }
 
-/* From combine back along the slots: reshard, down, activation, up, reshard, dispatch. */
+/* Follow the slots backwards from combine: reshard, down, activation, up, reshard, dispatch. */
 static int steps_wrong(const struct program *p, int combine, int at[6]) {
     at[0] = writer_of(p, p->steps[combine].in[0]);
     for (int i = 1; i < 6; i++) at[i] = at[i - 1] < 0 ? -1 : writer_of(p, p->steps[at[i - 1]].in[0]);
@@ -145,8 +146,8 @@ static bool is_type(const struct program *p, int slot, int64_t experts, int64_t 
            s->axis[1].n == senders;
 }
 
-/* After shapes were inferred: what is sent, what the experts get and make, what comes back. Errors of inference fail
- * the test with their line. */
+/* Shapes after inference: of the rows sent, of the experts' inputs and outputs, of the rows that come back. An error of
+ * inference fails the test with its message. */
 TEST(test_reshards_exchange_senders_for_experts_and_back) {
     for (int i = 0; i < N_LAYOUTS; i++) {
         struct plan plan = plan_of(&LAYOUTS[i]);
@@ -167,7 +168,7 @@ TEST(test_reshards_exchange_senders_for_experts_and_back) {
     }
 }
 
-/* A microbatch of 2 sequences has 8 tokens of each: with cp = 2 a rank has half of them. R = tokens / 2 groups, one
+/* A microbatch has 2 sequences of 8 tokens; with cp = 2 a rank has half of the tokens. R = tokens / 2 groups, with one
  * place each; fp64. */
 TEST(test_reshards_send_what_the_formula_says) {
     for (int i = 0; i < N_LAYOUTS; i++) {

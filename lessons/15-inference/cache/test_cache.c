@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * A cache against attention over the whole text, written out from its definition. */
+ * A cache compared with attention over the whole text, computed by its definition. */
 #include "lessons/15-inference/cache/cache.h"
 #include "models/decode/decode.h"
 #include "driver/recipe.h"
@@ -21,7 +21,7 @@ struct text {
 
 static double number(int64_t i) { return sin(1.7 * (double)i + 0.3 * (double)(i % 11)); }
 
-/* y[t,h] over keys 0 .. t, by the formula as it stands; shifted by the largest score. */
+/* y[t,h] over keys 0 .. t by the formula, with the largest score subtracted. */
 static void whole_text(struct text *x) {
     int64_t H = x->cache.H, J = x->cache.J, D = x->cache.D;
     for (int64_t t = 0; t < x->n; t++)
@@ -62,7 +62,7 @@ static void read_parts(struct text *x, int64_t part) {
     }
 }
 
-/* Sums in another order round otherwise: n terms of about 1 in fp64. */
+/* The bound allows other rounding of sums in another order: n terms of about 1 in fp64. */
 static void compare(const struct text *x, const char *how) {
     int64_t H = x->cache.H, D = x->cache.D;
     for (int64_t i = 0; i < x->n * H * D; i++)
@@ -104,7 +104,7 @@ TEST(test_cache_heads_share_keys) {
     free(x);
 }
 
-/* make() has filled the cache with NaN; here it has room for more than the text. */
+/* make() fills the cache with NaN; the cache has more room than the text needs. */
 TEST(test_cache_reads_nothing_beyond_its_length) {
     struct text *x = malloc(sizeof *x);
     make(x, 2, 1, 4, 7, 1);
@@ -121,7 +121,7 @@ TEST(test_cache_scores_may_be_large) {
     read_parts(x, 1);
     compare(x, "scores in the thousands");
     make(x, 1, 1, 1, 2, 1);
-    x->q[0] = x->q[1] = 1, x->k[0] = x->k[1] = -4000;                    /* all of them far below 0 */
+    x->q[0] = x->q[1] = 1, x->k[0] = x->k[1] = -4000;                    /* all scores far below 0 */
     whole_text(x);
     read_parts(x, 2);
     compare(x, "scores of -4000");
@@ -136,7 +136,7 @@ TEST(test_cache_refuses_what_does_not_fit) {
     *before = *x;
     assert_fails(cache_read(&x->cache, x->q + 18, x->k + 18, x->v + 18, 3, x->y + 18), E_CONFIG, "room");
     assert_memory_equal(x, before, sizeof *x);
-    assert_ok(cache_read(&x->cache, x->q + 18, x->k + 18, x->v + 18, 2, x->y + 18));      /* to the last place */
+    assert_ok(cache_read(&x->cache, x->q + 18, x->k + 18, x->v + 18, 2, x->y + 18));      /* up to the last position */
     x->n = 5;
     compare(x, "after a refusal");
     free(x);

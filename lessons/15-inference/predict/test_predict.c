@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Predictions against what the program plans (decode_cache_bytes, parameters of a compiled model) and the lesson's
+ * Predictions compared with the program's plan (decode_cache_bytes, parameters of a compiled model) and the lesson's
  * formulas. */
 #include "driver/recipe.h"
 #include "lib/run/run.h"
@@ -40,7 +40,7 @@ static enum status read_answer(const char *name, double *out) {
                                                name);
 }
 
-/* All names of a claim are looked at, and one sentence says which are off. */
+/* Check all names of a claim, and report the wrong ones in one sentence. */
 struct answers { char wrong[512]; enum status status; };
 
 static void compare(struct answers *a, const char *name, double right, double tolerance) {
@@ -88,8 +88,8 @@ TEST(test_predict_1_bytes_of_a_cache) {
 TEST(test_predict_2_what_goes_through_the_layers) {
     struct answers a = {.status = OK};
     int64_t prompt = 512, written = 512, again = 0, products = 0;
-    for (int64_t n = prompt; n < prompt + written; n++) again += n;        /* a pass over n tokens for the next one */
-    for (int64_t t = 0; t < prompt + written - 1; t++) products += t + 1;  /* position t asks 0 .. t */
+    for (int64_t n = prompt; n < prompt + written; n++) again += n;        /* each next token takes a pass over n */
+    for (int64_t t = 0; t < prompt + written - 1; t++) products += t + 1;  /* position t sees 0 .. t */
     compare(&a, "tokens_again", (double)again, 0);
     compare(&a, "tokens_with_cache", (double)(prompt + written - 1), 0);
     compare(&a, "products_with_cache", (double)products, 0);

@@ -1,9 +1,8 @@
 /* ranks: 1  device: cpu
  *
- * The formulas against a job that is played: stretches of work and saves, failures drawn from the exponential
- * distribution, also during a restart. Of k failures a mean has a relative error of about 1/sqrt(k): each job has at
- * least 20000, so what failures waste is known to 0.7 %, and bounds are 2 % of it. The draws are the same in every
- * run. */
+ * The formulas compared with a simulated job: stretches of work and saves, failures drawn from the exponential
+ * distribution, also during a restart. With k failures a mean has a relative error of about 1/sqrt(k). Each job has at
+ * least 20000 failures, so the waste is known to 0.7 %, and bounds are 2 % of it. Every run has the same draws. */
 #include "lib/base/rng.h"
 #include "planner/budget.h"
 #include "planner/failure.h"
@@ -14,7 +13,7 @@
 static const double DAY_S = 86400, LLAMA_GPUS = 16384, LLAMA_FAILURES = 419, LLAMA_DAYS = 54;
 static double llama_rank_s(void) { return LLAMA_DAYS * DAY_S * LLAMA_GPUS / LLAMA_FAILURES; }
 
-/* The part of the time that counts, of a job of n stretches of t seconds. */
+/* The goodput of a simulated job of n stretches of t seconds. */
 static double played(double t, double d, double m, double restart, int n) {
     const uint64_t stream = rng_stream("lesson 16");
     uint64_t draw = 0;
@@ -55,7 +54,7 @@ TEST(test_daly_young_is_cheapest_to_first_order) {
     assert_close(failure_interval_young(0.5, 3600), 60, 1e-9);
 }
 
-/* The t of the largest t / (e^((t+d)/m) - 1), by thirds. */
+/* The t that maximizes t / (e^((t+d)/m) - 1), by ternary search. */
 static double best_interval(double d, double m) {
     double low = 1e-6 * m, high = 3 * m;
     for (int i = 0; i < 200; i++) {
@@ -98,22 +97,21 @@ TEST(test_daly_goodput_is_what_is_played) {
     }
 }
 
-/* Saves as long as the work between them: half of the failures come while saving. */
+/* Saves take as long as the work between them, so half of the failures come during a save. */
 TEST(test_daly_failures_come_while_saving) {
     double was = played(600, 600, 1800, 0, 60000);
     assert_close(failure_goodput(600, 600, 1800, 0), was, 0.02 * (1 - was));
-    assert_close(failure_goodput(600, 600, 1e9, 0), 0.5, 1e-5);      /* and hardly any failures: half of the time */
+    assert_close(failure_goodput(600, 600, 1e9, 0), 0.5, 1e-5);      /* with few failures: half of the time */
 }
 
-/* Restarts as long as two failures are apart: most of them fail. */
+/* Restarts take as long as the mean time between failures, so most of them fail. */
 TEST(test_daly_failures_come_while_restarting) {
     double was = played(300, 10, 1800, 1800, 100000);
     assert_close(failure_goodput(300, 10, 1800, 1800), was, 0.02 * was);
     assert_close(failure_goodput(300, 10, 1800, 1800) / failure_goodput(300, 10, 1800, 0), exp(-1), 1e-9);
 }
 
-/* 3.8e25 flops at an mfu of 0.41, a save of 5 s, a restart of 10 minutes. The report says: more than 90 % of the time
- * was effective. */
+/* 3.8e25 flops at an mfu of 0.41, a save of 5 s, a restart of 10 minutes. The report's effective time exceeds 90 %. */
 TEST(test_daly_budget_of_llama_3) {
     struct cluster c;
     assert_ok(cluster_read("dgx-h100", &c));

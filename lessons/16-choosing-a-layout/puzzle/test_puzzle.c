@@ -1,7 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Layouts for clusters that are not here, priced as trivium plan prices them, against the best that its search
- * finds. */
+ * Layouts for imaginary clusters, priced as by trivium plan, and compared with the best layout of its search. */
 #include "driver/recipe.h"
 #include "planner/explain.h"
 #include "planner/search.h"
@@ -36,7 +35,7 @@ static enum status allow(const char *word) {
                           : OK;
 }
 
-/* The options behind "N:" in the file of SUBMISSION. */
+/* The options after "N:" in the file that SUBMISSION names. */
 static enum status read_layout(int number, char text[512]) {
     const char *path = getenv("SUBMISSION");
     FILE *file = path ? fopen(path, "r") : NULL;
@@ -60,7 +59,7 @@ static enum status words(char *text, char *argv[MOST_WORDS], int *argc, bool che
     return OK;
 }
 
-/* layout: "" for what is given alone. Not settled. */
+/* Parse the given options and those of `layout` (may be ""). The plan is not settled. */
 static enum status parse(const struct puzzle *p, char *layout, struct plan *plan) {
     char given[256], *argv[MOST_WORDS];
     int argc = 0;
@@ -90,7 +89,7 @@ static enum status price_of_layout(int number, struct price *out) {
     return price_plan(&train_recipe, &plan, &c, &(struct price_wish){.uneven = uneven}, out);
 }
 
-/* Seconds of the best layout that a search finds. Searched once. */
+/* Seconds of the best layout that the search finds. Each puzzle is searched once. */
 static double planners(int number) {
     static double known[N_PUZZLES];
     const struct puzzle *p = &PUZZLES[number - 1];
@@ -110,7 +109,7 @@ static double planners(int number) {
 }
 
 #define GIB 1073741824.0
-/* Fits, and takes at most `most` times as long as the planner's best. */
+/* Fail unless the layout fits and takes at most `most` times the seconds of the planner's best. */
 static double check(int number, double most, const char *wanted) {
     static struct price x;
     struct cluster c;
@@ -142,8 +141,8 @@ TEST(test_puzzle_2_is_as_good_as_the_planners) { good(2); }
 TEST(test_puzzle_3_fits_and_is_fair) { fair(3); }
 TEST(test_puzzle_3_is_as_good_as_the_planners) { good(3); }
 
-/* For the leaderboard: the mean of the three, each relative to the planner's. Said only where all three can be and
- * fit. */
+/* Print the leaderboard's figure: the mean over the three puzzles of seconds relative to the planner's. Print nothing
+ * unless all three layouts are possible and fit. */
 static void say_figure(void) {
     static struct price x;
     double sum = 0;

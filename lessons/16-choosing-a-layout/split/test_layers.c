@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * One claim a test, with splits that can be found by hand. planner/test_split.c has the random ones. */
+ * One claim per test, with splits that can be found by hand. planner/test_split.c has random splits. */
 #include "driver/recipe.h"
 #include "planner/choose.h"
 #include "planner/split.h"
@@ -11,7 +11,7 @@
 
 enum { MOST_STAGES = 8 };
 
-/* "8 8 8 6", of the split. Static storage. */
+/* The split as text, "8 8 8 6". Static storage. */
 static const char *split_text(int n, int64_t layers, double layer_s, const double *fixed_s, const int64_t *most) {
     static char text[128];
     int64_t layers_of[MOST_STAGES] = {0};
@@ -29,7 +29,7 @@ TEST(test_layers_the_head_counts) {
     assert_string_equal(split_text(2, 10, 1, (double[]){0, 4}, room), "7 3");
 }
 
-/* Even stages have the best average, and every other split has the same. */
+/* The average of all splits is the same, so the maximum must be compared. */
 TEST(test_layers_the_slowest_counts) {
     const int64_t room[3] = {30, 30, 30};
     assert_string_equal(split_text(3, 12, 1, (double[]){0, 0, 5.5}, room), "5 6 1");
@@ -37,7 +37,7 @@ TEST(test_layers_the_slowest_counts) {
     assert_string_equal(split_text(3, 12, 0.5, (double[]){2, 0, 1}, room), "2 6 4");
 }
 
-/* 80 GB a stage; a layer has 4 GB of states, and 1 GB of activations for each of the p - i microbatches in flight. */
+/* 80 GB per stage. On stage i a layer has 4 GB of states, and 1 GB of activations for each of P - i microbatches. */
 TEST(test_layers_of_each_stage_its_own_memory) {
     enum { P = 4 };
     const double none[P] = {0};
@@ -57,7 +57,7 @@ TEST(test_layers_no_stage_is_empty) {
     assert_string_equal(split_text(3, 12, 1, (double[]){20, 0, 0}, room), "1 2 9");
 }
 
-/* Two splits that are 1e-9 of a layer apart. */
+/* Two splits whose times differ by 1e-9 of a layer. */
 TEST(test_layers_the_bound_is_exact) {
     const int64_t room[3] = {9, 9, 9};
     assert_string_equal(split_text(2, 3, 1, (double[]){0, 1e-9}, room), "2 1");
@@ -90,7 +90,7 @@ static double step_of(const struct plan *asked, const struct cluster *c) {
     return x.step_s;
 }
 
-/* Ten layers on two stages, and a head that takes as long as several of them. */
+/* Ten layers on two stages, and a head that takes as long as several layers. */
 TEST(test_layers_of_a_plan) {
     struct plan p;
     struct cluster c;

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * One claim a test, on clusters with round figures: with no latency only bytes are left, with no bytes only
+ * One claim per test, on clusters with round numbers. Without latency only bytes take time; without bytes, only
  * latencies. */
 #include "lib/cost/wire_time.h"
 #include "tests/test.h"
@@ -9,14 +9,14 @@
 #define GB 1e9
 static const enum comm_op RINGS[] = {COMM_ALL_GATHER, COMM_REDUCE_SCATTER};
 
-/* Nodes of 8 ranks: 200 GB/s inside, 20 GB/s beyond. */
+/* Nodes of 8 ranks: 200 GB/s inside, 20 GB/s between nodes. */
 static struct cluster without_latency(void) {
     struct cluster c = {.n_levels = 2};
     c.level[0] = (struct level){"node", 8, 200 * GB, 0};
     c.level[1] = (struct level){"net", INT64_MAX, 20 * GB, 0};
     return c;
 }
-/* The same, and 3 us inside, 8 us beyond. */
+/* The same cluster, with 3 us inside and 8 us between nodes. */
 static struct cluster with_latency(void) {
     struct cluster c = without_latency();
     c.level[0].alpha_s = 3e-6, c.level[1].alpha_s = 8e-6;
@@ -55,7 +55,7 @@ TEST(test_wire_an_all_reduce_is_two) {
     }
 }
 
-/* 1024 ranks, each on a node of its own, and 16 KB. */
+/* 1024 ranks, each on its own node, and 16 KB. */
 TEST(test_wire_short_all_reduces_go_by_tree) {
     struct cluster c = with_latency();
     double S = 16e3, ring = 1023. / 1024 * S / (20 * GB) + 1023 * 8e-6, tree = S / (0.9 * 20 * GB) + 2 * 10 * 8e-6;
@@ -82,7 +82,7 @@ TEST(test_wire_stride_says_who_shares_a_node) {
     }
 }
 
-/* Racks of 4 nodes, and 64 neighbors: 8 in the node with S, 4 in the rack with S/8, 2 beyond with S/32. */
+/* Racks of 4 nodes, and 64 neighbors: 8 ranks in a node with S, 4 nodes in a rack with S/8, 2 racks with S/32. */
 TEST(test_wire_only_the_share_travels_beyond) {
     struct cluster c = without_latency();
     const double S = 3.2e9;
@@ -99,7 +99,7 @@ TEST(test_wire_only_the_outermost_level_has_steps) {
     struct cluster c = with_latency();
     assert_close(wire_seconds(&c, COMM_ALL_GATHER, 0, 32, 1, 1), 31 * 8e-6, 1e-15);
     assert_close(wire_seconds(&c, COMM_REDUCE_SCATTER, 0, 16, 2, 3), 3 * 15 * 8e-6, 1e-15);
-    /* 8 inside, 4 nodes; of each the better of ring and tree, and twice: 2 (6 or 7) 3 us, 2 (3 or 4) 8 us */
+    /* 8 ranks inside, 4 nodes; the better of tree and ring at each level, twice: 2 (6 or 7) 3 us, 2 (4 or 3) 8 us */
     assert_close(wire_seconds(&c, COMM_ALL_REDUCE, 0, 32, 1, 1), 2 * (6 * 3e-6 + 3 * 8e-6), 1e-15);
 }
 

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * One claim a test, with tensors of a few elements. */
+ * One claim per test, with tensors of a few elements. */
 #include "oracle/verdict.h"
 #include "tests/test.h"
 
@@ -11,7 +11,7 @@ static struct whole tensor(double *x) {
     return (struct whole){.name = "h.0.weight.grad", .box = b, .x = x, .n = N};
 }
 
-/* The verdict on x against y, where rounding explains `scale`. */
+/* The verdict on x with reference y, if rounding explains an error of `scale`. */
 static struct checked judged(double *x, double *y, const double *slack, double scale) {
     struct whole run = tensor(x), reference = tensor(y);
     struct checked c = {.step = 1, .name = run.name, .phase = "backward", .scale = scale};
@@ -22,13 +22,13 @@ static struct checked judged(double *x, double *y, const double *slack, double s
 TEST(test_alarm_error_is_that_of_the_worst_element) {
     double y[N] = {1, -4, 2, 0.5, 0, 3}, x[N] = {1, -4, 2.5, 0.5, -1, 3.25};
     int64_t at = -1;
-    assert_close(whole_difference(x, y, NULL, N, &at), 0.25, 1e-15);      /* 1 against 4 */
+    assert_close(whole_difference(x, y, NULL, N, &at), 0.25, 1e-15);      /* an error of 1, a maximum of 4 */
     assert_int_equal(at, 4);
     assert_close(whole_difference(y, x, NULL, N, NULL), 0.25, 1e-15);
     for (int i = 0; i < N; i++) x[i] *= 1024, y[i] *= 1024;
     assert_close(whole_difference(x, y, NULL, N, &at), 0.25, 1e-15);
     y[1] = -8192;
-    assert_close(whole_difference(x, y, NULL, N, &at), 0.5, 1e-15);       /* a negative one may be the largest */
+    assert_close(whole_difference(x, y, NULL, N, &at), 0.5, 1e-15);       /* the largest element may be negative */
     assert_int_equal(at, 1);
 }
 
@@ -47,7 +47,7 @@ TEST(test_alarm_slack_is_of_each_element) {
     assert_close(whole_difference(x, y, slack, N, &at), 0.125, 1e-15);
     assert_int_equal(at, 3);
     slack[3] = 1;
-    assert_close(whole_difference(x, y, slack, N, &at), 0, 0);            /* less than nothing is nothing */
+    assert_close(whole_difference(x, y, slack, N, &at), 0, 0);            /* a negative difference is 0 */
     x[0] = 2.25, slack[0] = 0;
     assert_close(whole_difference(x, y, slack, N, NULL), 0.125, 1e-15);
     assert_int_equal(judged(x, y, slack, 1e-3).verdict, TENSOR_WRONG);
@@ -67,7 +67,7 @@ TEST(test_alarm_what_is_no_number_is_wrong) {
         assert_int_equal(c.at, i);
     }
     double y[N] = {1, 2, 3, 4, 5, 6};
-    assert_int_equal(judged(y, y, NULL, NAN).verdict != TENSOR_RIGHT, 1);  /* no scale explains nothing */
+    assert_int_equal(judged(y, y, NULL, NAN).verdict != TENSOR_RIGHT, 1);  /* a NaN scale explains no error */
 }
 
 TEST(test_alarm_unit_is_the_rounding) {
@@ -92,7 +92,7 @@ TEST(test_alarm_ranks_that_differ_come_first) {
     double y[N] = {4, 1, 1, 1, 1, 1}, x[N] = {4, 1, 1, 1, 1, 1};
     struct whole run = tensor(x), reference = tensor(y);
     struct checked c = {.scale = s};
-    run.apart = 9 * s, run.rank = 1, run.other = 3;                       /* the first to come is right */
+    run.apart = 9 * s, run.rank = 1, run.other = 3;                       /* rank 0's copy is right */
     verdict_of(&run, &reference, NULL, &c);
     assert_int_equal(c.verdict, TENSOR_APART);
     assert_close(c.apart / s, 9, 1e-12);
@@ -123,12 +123,12 @@ TEST(test_alarm_parts_and_shapes) {
     run = tensor(x), run.box.n_axes = 3, run.box.of[2] = 1;
     verdict_of(&run, &reference, NULL, &c);
     assert_int_equal(c.verdict, TENSOR_OF_ANOTHER_SHAPE);
-    run = tensor(x), run.box.of[3] = 7;                                   /* beyond its axes nothing is said */
+    run = tensor(x), run.box.of[3] = 7;                                   /* entries after n_axes do not count */
     verdict_of(&run, &reference, NULL, &c);
     assert_int_equal(c.verdict, TENSOR_RIGHT);
 }
 
-/* Verdicts of a step, in order; and what is found in them. */
+/* The result of verdict_first on a step's verdicts, which are in order. */
 struct found { int first, n_compared, n_wrong; };
 static struct found find(const enum verdict *verdict, const double *error, int n) {
     struct checked row[8] = {{0}};

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Predictions against docs/museum.json, which tools/museum measured. A check that was not measured for a bug is not
- * asked, but for the oracle: there "not measured" means that it cannot be asked. */
+ * Predictions compared with docs/museum.json, the measurements of tools/museum. A check without a measurement for a bug
+ * is not asked, except the oracle's: no measurement means that the oracle cannot check the bug. */
 #include "lib/base/status.h"
 #include "tests/test.h"
 #include <jansson.h>
@@ -29,7 +29,7 @@ static char measured(const json_t *row, const char *key, char otherwise) {
     return json_is_boolean(value) ? yes_no(json_is_true(value)) : otherwise;
 }
 
-/* ' ': not asked. */
+/* answer ' ': the check is not asked. */
 static enum status right_answers(const char *id, char answer[N_CHECKS]) {
     json_error_t error;
     json_t *rows = json_load_file("docs/museum.json", 0, &error), *row = rows ? row_of(rows, id) : NULL;
@@ -44,7 +44,7 @@ static enum status right_answers(const char *id, char answer[N_CHECKS]) {
     return OK;
 }
 
-/* The answers of line "N:" in the file of SUBMISSION. */
+/* The answers in line "N:" of the file that SUBMISSION names. */
 static enum status read_line(int number, char answer[N_CHECKS]) {
     const char *path = getenv("SUBMISSION");
     FILE *file = path ? fopen(path, "r") : NULL;

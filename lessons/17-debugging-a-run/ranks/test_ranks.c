@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * A tensor of two rows of three, of up to four ranks, spoiled in one way a test. A claim that nothing fits shows first
- * that something would. */
+ * A tensor of two rows of three, on up to four ranks, with one kind of error per test. A test in which no suspicion may
+ * fit first shows a case in which one fits. */
 #include "lib/base/rng.h"
 #include "oracle/suspect.h"
 #include "tests/test.h"
@@ -39,13 +39,13 @@ static void begin(enum verdict verdict) {
     w.e.y = (struct whole){NAME, box, w.y, N, 0, 0, 0, 0};
 }
 
-/* A copy of a rank: factor y + noise. */
+/* Add a rank's copy: factor y + noise. */
 static void copy(int rank, double factor, const double noise[N]) {
     double *x = give(&w.run, NAME, rank, 2, 0, 1);
     for (int i = 0; i < N; i++) x[i] = factor * w.y[i] + (noise ? noise[i] : 0);
 }
 
-/* n ranks whose copies add up to `total` times the reference's, each with noise of its own. */
+/* n ranks whose copies sum to `total` times the reference, each with its own noise. */
 static void summands(int n, double total) {
     double left[N] = {0};
     begin(TENSOR_APART);
@@ -94,7 +94,7 @@ TEST(test_ranks_a_factor_is_none_of_these) {
         begin(TENSOR_WRONG);
         for (int r = 0; r < 2; r++) copy(r, FACTORS[k], NULL);
         for (int i = 0; i < N; i++) w.x[i] = FACTORS[k] * w.y[i];
-        for (int f = 0; f < 3; f++) assert_false(fits(ALL[f]));           /* halves add up, and nothing is missing */
+        for (int f = 0; f < 3; f++) assert_false(fits(ALL[f]));           /* the ranks agree, so no sum is missing */
         assert_true(fits(suspect_ratio));
     }
 }
@@ -131,13 +131,13 @@ TEST(test_ranks_shards_and_summands_are_no_copies) {
     for (int kind = 0; kind < 2; kind++) {
         summands(2, 1);
         int rows = kind ? 2 : 1, parts = kind ? 2 : 1;
-        double *other = give(&w.run, NAME, 7, rows, 0, parts);            /* with it, nothing would add up */
+        double *other = give(&w.run, NAME, 7, rows, 0, parts);            /* with this piece the sum would be wrong */
         for (int i = 0; i < 3 * rows; i++) other[i] = 1;
         assert_true(fits(suspect_unsummed) && says("2 ranks"));
         assert_false(fits(suspect_one_rank));
     }
     begin(TENSOR_APART);
-    copy(0, 1, NULL);                                                     /* one copy alone is no sum */
+    copy(0, 1, NULL);                                                     /* one copy is no sum */
     assert_false(fits(suspect_unsummed));
     assert_false(fits(suspect_unaveraged));
     copy(1, 0, (double[N]){0});
@@ -174,12 +174,12 @@ TEST(test_ranks_a_tied_weight_that_is_two) {
     for (int i = 0; i < N; i++) head[i] = draw(8, i), w.x[i] = w.y[i] - head[i];
     memcpy(give(&w.run, NAME, 0, 2, 0, 1), w.x, sizeof w.x);
     double *known = give(&w.run, "h.1.weight.grad", 0, 2, 0, 1);
-    memcpy(known, head, sizeof head);                                     /* as fitting, but the reference has it */
+    memcpy(known, head, sizeof head);                                     /* fits as well, but the reference has it */
     memcpy(give(&w.reference, "h.1.weight.grad", 0, 2, 0, 1), head, sizeof head);
     assert_false(fits(suspect_untied));
     double *half = give(&w.run, "half.weight.grad", 0, 1, 0, 1);
     memcpy(half, head, 3 * sizeof *half);
-    memcpy(give(&w.run, "rest.weight.grad", 0, 1, 0, 1), head + 3, 3 * sizeof *half);     /* directly after it */
+    memcpy(give(&w.run, "rest.weight.grad", 0, 1, 0, 1), head + 3, 3 * sizeof *half);     /* its other half */
     assert_false(fits(suspect_untied));
     memcpy(give(&w.run, "lm_head.weight.grad", 0, 2, 0, 1), head, sizeof head);
     assert_true(fits(suspect_untied) && says("lm_head.weight.grad"));

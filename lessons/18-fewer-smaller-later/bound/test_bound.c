@@ -1,8 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * The rule against its definition, and then in every schedule there is: all orders in which up to three workers, of up
- * to four clocks each, can ask and push. Decisions are the submission's; what must hold is checked in each state that
- * they lead to. */
+ * The rule compared with its definition, then in every schedule: all orders in which up to three workers, of up to four
+ * clocks each, can ask and push. The submission decides which worker continues, and the test checks each state. */
 #include "dp_variants/server/server.h"
 #include "lessons/18-fewer-smaller-later/bound/bound.h"
 #include "tests/test.h"
@@ -32,7 +31,7 @@ TEST(test_bound_slowest_is_the_last_of_those_that_go_on) {
     }
 }
 
-/* Others have finished 5 clocks of many; the product's rule says the same. */
+/* The other workers have finished 5 of many clocks. The project's own rule must agree. */
 TEST(test_bound_allows_up_to_the_staleness) {
     static const int64_t bounds[] = {0, 1, 3, INT64_MAX};
     for (int s = 0; s < 4; s++)
@@ -60,7 +59,7 @@ TEST(test_bound_refuses_a_push_that_came_twice) {
 }
 
 /* ---- every schedule ---- */
-/* The true state, whatever the submission counts. age: updates by others since worker w got its weights. */
+/* The true state, independent of the submission's counts. age: updates by others since worker w got its weights. */
 enum phase { IDLE, WAITS, HAS };
 struct world { struct bound b; enum phase phase[WORKERS]; int age[WORKERS]; };
 enum broken { TOO_FAR, STUCK, NEEDLESS, MISCOUNTED, N_BROKEN };
@@ -68,14 +67,14 @@ struct search {
     bool with_ages;
     unsigned char *seen;
     enum status status;
-    int oldest;                     /* the largest age of a gradient that was applied */
+    int oldest;                     /* the largest age of an applied gradient */
     bool broken[N_BROKEN];
     char said[N_BROKEN][256];
 };
 
 static bool left(const struct world *x, int w) { return x->b.finished[w] == x->b.clocks[w]; }
 
-/* The definition: no worker that goes on is more than s clocks behind. */
+/* The definition: no worker that has not left is more than `staleness` clocks behind w. */
 static bool may(const struct world *x, int w) {
     for (int v = 0; v < x->b.n_workers; v++)
         if (!left(x, v) && x->b.finished[w] - x->b.finished[v] > x->b.staleness) return false;
@@ -109,7 +108,7 @@ static bool new_state(struct search *s, const struct world *x) {
 
 static void look(struct search *, const struct world *);
 
-/* x: as it is after the event, with no worker let go yet. */
+/* Continue the search. x: the state after the event, before any worker gets weights. */
 static void go_on(struct search *s, struct world x, const struct bound *told, const bool *go, const char *event,
                   int w) {
     bool was_waiting[WORKERS];
@@ -178,7 +177,7 @@ static void explore(struct search *s, int n, int64_t staleness, const int64_t *c
     free(s->seen);
 }
 
-/* One, two and three workers, every combination of up to three clocks, staleness 0 to 2 and none. */
+/* One, two and three workers, every combination of up to three clocks, staleness 0 to 2 and no bound. */
 static struct search everything(void) {
     static const int64_t bounds[] = {0, 1, 2, INT64_MAX};
     struct search s = {.status = OK};
@@ -200,7 +199,7 @@ static void test_bound_all_come_to_their_end(void **state) { (void)state, hold(S
 static void test_bound_nobody_waits_without_need(void **state) { (void)state, hold(NEEDLESS); }
 static void test_bound_counts_what_happened(void **state) { (void)state, hold(MISCOUNTED); }
 
-/* The oldest gradient of all schedules is as old as the formula says, and no older. */
+/* The oldest gradient of all schedules has exactly the formula's age. */
 TEST(test_bound_of_a_gradients_age) {
     static const struct { int n; int64_t staleness; } cases[] = {{1, 0}, {1, 2}, {2, 0}, {2, 1}, {3, 0}, {3, 1}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {

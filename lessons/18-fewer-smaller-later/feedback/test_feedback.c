@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
- * One claim a test. Codes against those of lib/ops/codec.c, byte by byte; sums over ranks against one process that does
- * the same to the gradients of all ranks, in rank order (lib/ops/test_codec.h, which has no bytes in between). */
+ * One claim per test. Codes are compared with those of lib/ops/codec.c, byte by byte. Sums over ranks are compared with
+ * one process that rounds the gradients of all ranks in rank order (lib/ops/test_codec.h, which makes no bytes). */
 #include "lessons/18-fewer-smaller-later/feedback/feedback.h"
 #include "lib/base/rng.h"
 #include "lib/ops/test_codec.h"
@@ -12,7 +12,7 @@ enum { MOST = 600, STEPS = 40, N_SIZES = 9, N_COUNTS = 5 };
 static const int64_t SIZES[N_SIZES] = {0, 1, 7, 8, 9, 16, 100, 257, 600};
 static const struct codec SIGN = {CODEC_SIGN, 0};
 
-/* The numbers of one fill have very different sizes; of another all are equal, and some are zeros of both signs. */
+/* Fill 2 has numbers of very different sizes; fill 1 has equal numbers, and zeros of both signs. */
 static float gradient_at(int fill, int step, int64_t i) {
     float x = (float)rng_normal(18, (uint64_t)(100 * fill + step), (uint64_t)i);
     if (fill == 1) return i % 3 ? 0.5f : i % 2 ? -0.f : 0.f;
@@ -36,7 +36,7 @@ static void same_code(const unsigned char *mine, const float *term, int64_t n, c
                      mine[i], code[i]);
 }
 
-/* Without a residual. A byte before and one behind must stay as they are, and all between is written. */
+/* Without a residual. The bytes before and after the code must not change, and all bytes of the code are written. */
 TEST(test_feedback_codes_are_the_sign_codecs) {
     float x[MOST];
     unsigned char code[4 + MOST / 8 + 4];
@@ -51,7 +51,7 @@ TEST(test_feedback_codes_are_the_sign_codecs) {
         }
 }
 
-/* The code is of gradient + residual, in float; and the gradient is only read. */
+/* gradient + residual, in float, is encoded; the gradient is only read. */
 TEST(test_feedback_encodes_what_is_owed) {
     float x[MOST], kept[MOST], residual[MOST], term[MOST];
     unsigned char code[4 + MOST / 8 + 4];
@@ -67,7 +67,7 @@ TEST(test_feedback_encodes_what_is_owed) {
         }
 }
 
-/* To the bit: the term less the float that the receiver decodes. */
+/* The residual is exactly the term minus the float that the receiver decodes. */
 TEST(test_feedback_keeps_what_the_receiver_lacks) {
     float x[MOST], residual[MOST], left[MOST], sent[MOST];
     unsigned char code[4 + MOST / 8 + 4];
@@ -105,8 +105,8 @@ TEST(test_feedback_decodes_what_was_meant) {
         }
 }
 
-/* 40 steps. Each rounds a sum and a difference of numbers below `most` (the largest that a residual has been) to
- * 2^-24 of them, and this test's own sums are in double. */
+/* 40 steps. Each rounds a sum and a difference of numbers below `most`, the largest residual, with a relative error of
+ * 2^-24. The test itself sums in double. */
 TEST(test_feedback_loses_nothing) {
     enum { N = 100 };
     float x[N], residual[N] = {0}, seen[N];
@@ -139,8 +139,8 @@ TEST(test_feedback_says_what_is_not_finite) {
     }
 }
 
-/* f(x) = |x0 + x1| / 4 + |x0 - x1|, from (1, 1): its gradient's signs are +- (1, -1), so signs alone never change
- * x0 + x1, and f >= 1/2 forever (Karimireddy et al. 2019, counterexample 3). Rates fall as 1/sqrt(step). */
+/* f(x) = |x0 + x1| / 4 + |x0 - x1|, from (1, 1). Its gradient's signs are +- (1, -1), so steps along signs never change
+ * x0 + x1, and f stays >= 1/2 (Karimireddy et al. 2019, counterexample 3). Rates fall as 1/sqrt(step). */
 TEST(test_feedback_gets_where_signs_alone_do_not) {
     float x[2] = {1, 1}, residual[2] = {0}, seen[2];
     unsigned char code[8];
@@ -200,7 +200,7 @@ static bool same(const struct both *b, enum what what) {
     return codec_same_bits(b->mine.sum_residual, b->sum_residual + first, own);
 }
 
-/* Three steps of every count. Statuses and answers are agreed on, so that all ranks go on or none. */
+/* Three steps of every count. The ranks agree on statuses and results, so that all continue or none. */
 static void hold(bool feedback, enum what what) {
     for (int s = 0; s < N_COUNTS; s++) {
         struct both b;

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Predictions against what the program computes: tables of hops counted and simulated (lib/comm/hops/hops.h), codes
- * (lib/ops/codec.h), and the bill of a compiled step, exchange by exchange (lib/run/sent.h). */
+ * Predictions compared with the program's numbers: counts and simulations of tables of hops (lib/comm/hops/hops.h),
+ * codes (lib/ops/codec.h), and the bill of a compiled step, exchange by exchange (lib/run/sent.h). */
 #include "driver/recipe.h"
 #include "lib/base/integer.h"
 #include "lib/comm/coded.h"
@@ -43,7 +43,7 @@ static enum status read_answer(const char *name, double *out) {
                                                name);
 }
 
-/* All names of a claim are looked at, and one sentence says which are off. */
+/* Check all names of a claim, and report the wrong ones in one sentence. */
 struct answers { char wrong[512]; enum status status; };
 
 static void compare(struct answers *a, const char *name, double right, double tolerance) {
@@ -67,7 +67,7 @@ static struct hop_shape fp32_sum(int n, int64_t bytes, const int *node) {
     return (struct hop_shape){COMM_ALL_REDUCE, n, 0, bytes / 4, 0, HOP_LINE_BYTES / 4, node};
 }
 
-/* Rank 0's: of these algorithms it is the one that sends most. */
+/* Rank 0's count; in these algorithms rank 0 sends most. */
 static struct hop_count count_of(const char *algorithm, const struct hop_shape *shape) {
     struct hop_table table;
     assert_ok(hops_make(comm_algorithm_find(algorithm), shape, 0, &table));
@@ -96,7 +96,7 @@ TEST(test_predict_1_an_all_reduce) {
 
 static const struct codec INT8_CODE = {CODEC_INT8, 0}, SIGN_CODE = {CODEC_SIGN, 0}, TOPK_CODE = {CODEC_TOPK, 1};
 
-/* The two exchanges of lib/comm/coded.h: of the whole, all but the own part. */
+/* Bytes of the two exchanges of lib/comm/coded.h: each sends the whole code, except the rank's own part. */
 static double coded_bytes(const struct codec *codec, int n, int64_t elements) {
     double whole = (double)coded_wire_bytes(codec, elements, n);
     return comm_algorithm_bytes(COMM_ALL_TO_ALL, n, whole) + comm_algorithm_bytes(COMM_ALL_GATHER, n, whole);
@@ -111,7 +111,7 @@ TEST(test_predict_2_codes) {
 }
 
 /* ---- a step of a model ---- */
-/* What a rank sends inside its node and to other nodes, the mean of n_steps. */
+/* Bytes that a rank sends inside its node and to other nodes, the mean over n_steps. */
 static enum status step_of(const char *options, int n_ranks, int rank, int64_t n_steps, double sent[2]) {
     char text[512], *argv[64];
     int argc = 0;
@@ -200,7 +200,7 @@ TEST(test_predict_5_homes) {
     judge(&a);
 }
 
-/* The bandwidth below which a code beats a ring: at 1 MB/s it does, at 1 TB/s it does not. */
+/* The bandwidth below which the codec beats a ring, between 1 MB/s and 1 TB/s. */
 static double crossing_of(const struct codec *codec) {
     static const int node[RANKS] = {0, 1, 2, 3, 4, 5, 6, 7};
     const double latency = 20e-6, added = 0.125e-9;

@@ -1,10 +1,9 @@
 /* ranks: 1  device: cpu */
-/* What may be forgotten, rule by rule; lib/comm/membership/test_membership.c then goes through every order of events.
- * */
+/* The kept snapshots, rule by rule. lib/comm/membership/test_membership.c tests every order of events. */
 #include "lib/comm/membership/membership.h"
 #include "tests/test.h"
 
-/* Steps of own and left of an epoch's two snapshots, in the order in which they were kept. */
+/* Keep a snapshot of an epoch, with the steps `own` and `left`. */
 static void put(struct membership_store *s, int32_t epoch, int32_t from, int64_t own, int64_t left) {
     struct membership_snapshot *x = membership_room(s, epoch, from);
     *x = (struct membership_snapshot){own, left};
@@ -39,7 +38,7 @@ TEST(test_commit_epochs_are_kept_apart) {
     expect_newest(&s, 3, -1, "nothing is of epoch 3");
     assert_null(membership_find(&s, 2, 5));
     assert_null(membership_find(&s, 1, 4));
-    assert_null(membership_find(&s, -1, -1));                        /* no rank goes back to nothing */
+    assert_null(membership_find(&s, -1, -1));                        /* -1 is no snapshot */
     const struct membership_snapshot *x = membership_find(&s, 1, 5);
     assert_non_null(x);
     assert_int_equal(x->own_step, 5);
@@ -48,7 +47,7 @@ TEST(test_commit_epochs_are_kept_apart) {
 TEST(test_commit_the_older_one_goes) {
     struct membership_store s;
     membership_store_clear(&s);
-    for (int64_t step = 7; step < 12; step++) {                      /* it begins with an odd one */
+    for (int64_t step = 7; step < 12; step++) {                      /* begins with an odd step */
         put(&s, 0, -1, step, step);
         if (!membership_find(&s, 0, step)) fail_msg("step %lld was kept, and is not found", (long long)step);
         if (step > 7 && !membership_find(&s, 0, step - 1))
@@ -63,11 +62,11 @@ TEST(test_commit_the_older_one_goes) {
 
 TEST(test_commit_what_all_go_back_to_stays) {
     struct membership_store s;
-    for (int first = 0; first < 2; first++) {                        /* whichever of the two places epoch 1 has */
+    for (int first = 0; first < 2; first++) {                        /* epoch 1 in either of the two entries */
         membership_store_clear(&s);
         if (first) put(&s, 0, -1, 1, 1);
         put(&s, 1, 0, 8, 8), put(&s, 1, 0, 9, 9);
-        for (int32_t epoch = 2; epoch < 5; epoch++) {                /* none of these becomes committed */
+        for (int32_t epoch = 2; epoch < 5; epoch++) {                /* none of these is committed */
             put(&s, epoch, 1, 8, 8);
             if (!membership_find(&s, 1, 8) || !membership_find(&s, 1, 9))
                 fail_msg("epoch %d has overwritten a snapshot of epoch 1, and all may still go back to that",
@@ -75,7 +74,7 @@ TEST(test_commit_what_all_go_back_to_stays) {
         }
         put(&s, 4, 1, 9, 9);
         assert_non_null(membership_find(&s, 4, 8));
-        put(&s, 5, 4, 9, 9); /* epoch 4 is committed: 1 is not needed any more */
+        put(&s, 5, 4, 9, 9); /* epoch 4 is committed, so 1 is not needed */
         assert_non_null(membership_find(&s, 4, 9));
         assert_null(membership_find(&s, 1, 9));
     }

@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* Transfers against a loop over all elements, for every layout of up to five ranks and every set of deaths. */
+/* Transfers compared with a loop over all elements, for every layout of up to five ranks and every set of deaths. */
 #include "lessons/19-going-on/pieces/pieces.h"
 #include "tests/test.h"
 
@@ -37,7 +37,7 @@ static const char *text_of(const struct transfer *x) {
     return text;
 }
 
-/* "1 to 4: [4, 8); 2 to 0: ..." */
+/* The plan as text, "1 to 4: [4, 8); 2 to 0: ..." */
 static const char *plan(int64_t n, const struct membership *from, const struct membership *now) {
     static char all[1024];
     struct transfer out[MOST];
@@ -59,7 +59,7 @@ TEST(test_pieces_of_the_same_layout) {
     assert_string_equal(plan(16, &from, &now), "1 to 9: [0, 4)");
 }
 
-/* Place 0 had [0, 4) and a copy of [12, 16); of its new [0, 5) element 4 is missing. */
+/* Place 0 has [0, 4) and a copy of [12, 16) of the old layout, and lacks element 4 of its new [0, 5). */
 TEST(test_pieces_of_a_smaller_layout) {
     struct membership from = epoch_of(4, (int[]){0, 1, 2, 3}), now = epoch_of(3, (int[]){0, 2, 3});
     assert_string_equal(plan(16, &from, &now), "2 to 0: [4, 5)");
@@ -76,7 +76,7 @@ TEST(test_pieces_of_what_is_gone) {
     int n_out = 7;
     assert_fails(pieces_plan(16, &from, &now, out, MOST, &n_out), E_DATA, "shard 1", "6", "7");
     assert_int_equal(n_out, 0);
-    now = epoch_of(2, (int[]){6, 7});                    /* 8 is gone, and so is 5, its right neighbor */
+    now = epoch_of(2, (int[]){6, 7});                    /* without 8 and 5, its right neighbor */
     assert_fails(pieces_plan(16, &from, &now, out, MOST, &n_out), E_DATA, "shard 3", "8", "5");
     now = epoch_of(1, (int[]){8});
     assert_ok(pieces_plan(1, &from, &now, out, MOST, &n_out));       /* the only element is in shard 3 */
@@ -147,7 +147,7 @@ static void look_at(struct search *s, int64_t n, const struct membership *from, 
     }
 }
 
-/* The living close ranks; or spares take the places of the dead. */
+/* Either the living form a smaller epoch, or spares replace the dead. */
 static void with_deaths(struct search *s, int64_t n, const struct membership *from, unsigned dead) {
     struct membership fewer = {.number = 2, .from = 1}, filled = *from;
     int spare = RANKS;
@@ -158,7 +158,7 @@ static void with_deaths(struct search *s, int64_t n, const struct membership *fr
     }
     if (fewer.n) look_at(s, n, from, &fewer);
     if (filled.n) look_at(s, n, from, &filled);
-    for (int i = 0; i < fewer.n / 2; i++) {              /* and in another order */
+    for (int i = 0; i < fewer.n / 2; i++) {              /* the same in reverse order */
         int32_t slot = fewer.slot[i];
         fewer.slot[i] = fewer.slot[fewer.n - 1 - i], fewer.slot[fewer.n - 1 - i] = slot;
     }

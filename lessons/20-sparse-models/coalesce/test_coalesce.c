@@ -1,7 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Coalescing in small numbers that can be followed by hand, and then by many occurrences: whole, and divided over
- * owners of rows. */
+ * Coalescing of a few occurrences by hand, then of many: in one process, and divided over owners of rows. */
 #include "lessons/20-sparse-models/coalesce/coalesce.h"
 #include "lib/base/rng.h"
 #include "tests/test.h"
@@ -34,7 +33,7 @@ TEST(test_coalesce_has_every_row_once) {
                      r.g[i]);
 }
 
-/* 1 + 1e16 is 1e16 in doubles: the sum is 0 in this order, and 1 from the other end. */
+/* 1 + 1e16 is 1e16 in doubles, so the sum is 0 in this order, and 1 in reverse order. */
 TEST(test_coalesce_adds_in_the_order_of_samples) {
     static const int64_t row[] = {5, 3, 5, 5};
     static const double g[] = {1, 7, 1e16, -1e16};
@@ -91,7 +90,7 @@ TEST(test_coalesce_leaves_a_refused_step_alone) {
 }
 
 /* ---- owners ---- */
-/* An owner has the rows of one remainder, and sees all samples: what is not its own is an empty place for it. */
+/* An owner has the rows of one remainder, and reads all samples. Rows of other owners are empty places. */
 TEST(test_coalesce_of_owners_is_that_of_one) {
     int64_t row[MANY], mine[MANY];
     double g[MANY * WIDE], w[2][ROWS * WIDE] = {{0}}, kept[2][ROWS] = {{0}}, squares = 0;

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Loads by hand; the rule in small cases; and against the best of all placements of up to seven tables on three ranks:
- * never worse than 4/3 - 1/(3n) of it, which is what the rule promises. */
+ * Loads by hand; the rule in small cases; and the best of all placements of up to seven tables on three ranks: the rule
+ * is never worse than its bound, 4/3 - 1/(3n) times the best. */
 #include "lessons/20-sparse-models/placement/placement.h"
 #include "lib/base/rng.h"
 #include "tests/test.h"
@@ -30,7 +30,7 @@ static void expect(const struct table *t, int n_tables, int n, int64_t most_rows
                      right[f], owner[f], why);
 }
 
-/* In their own order, the two of 6 lookups would be on ranks 1 and 0, and all 7 on rank 0. */
+/* In the tables' own order the first table of 6 lookups would be on rank 1, and the second on rank 0. */
 TEST(test_placement_takes_the_hottest_first) {
     static const struct table t[] = {{1, 1}, {1, 6}, {1, 6}, {1, 2}};
     expect(t, 4, 2, 1000, (int[]){1, 0, 1, 0}, "the two of 6 lookups come first, then 2, then 1");
