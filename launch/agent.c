@@ -1,18 +1,18 @@
 /* The agent of one host: starts the ranks and waits for their ends.
  *
- * A rank has ended well if its line of the job's memory says that it has finished (lib/comm/direct/job.h), whatever its
+ * A rank has ended well if its line of the job's memory is marked as finished (lib/comm/direct/job.h), whatever its
  * exit code: code 75, for example, means "saved, to be resumed". Any other end is a failure, even with code 0, because
- * its peers would wait for it. The agent then names the failed rank to launch and sends the others TERM. A second later
- * it sends KILL, which also ends stopped ranks. If the agent itself is killed, the kernel kills its ranks.
+ * the rank's peers would wait for it. The agent then names the failed rank to launch and sends the others TERM. A
+ * second later it sends KILL, which also ends stopped ranks. If the agent is killed, the kernel kills its ranks.
  *
- * In an elastic job a rank that a signal kills is lost as a member, and the agent opens the next epoch (membership.h).
- * A late process that withdraws (comm_withdraw) is lost as well, but no process replaces it, because the replacement
- * would withdraw too. Any other end of a rank ends the job: its cause holds for the other ranks, or a person must see
- * it. Once a member has said that all is done (comm_epoch_close), or has finished, a death costs nothing, and spares
- * are not needed.
+ * In an elastic job a signal that kills a rank ends its membership, and the agent opens the next epoch (membership.h).
+ * The same holds for a late process that withdraws (comm_withdraw). But no process replaces it, because the replacement
+ * would withdraw too. Any other failure of a rank ends the job, because the other ranks would fail too, or because a
+ * person must look into it. After a member has closed the last epoch (comm_epoch_close) or has finished, a death does
+ * no harm, and spares are not needed.
  *
  * Epochs are also opened without a death (agent_membership.c). With --respawn, a dead process is started again as a
- * spare. A rank that does not move (still.h) is killed and then handled as any dead rank. */
+ * spare. A rank that does not move (still.h) is killed and then handled like any dead rank. */
 #include "launch/agent.h"
 
 #include "launch/agent_job.h"
@@ -83,7 +83,7 @@ void agent_end_all(struct agent *a) {
     signal_all(a, SIGTERM);
 }
 
-/* launch reads this (launch_filter.c). */
+/* Print the failed rank; launch reads this line (launch_filter.c). */
 static void tell(int rank, int status) {
     char host[64];
     comm_host_name(host, sizeof host);
@@ -135,7 +135,7 @@ static void has_ended(struct agent *a, int rank, int status) {
     int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     a->pid[rank] = 0;
     a->n_left--;
-    if (a->ending_s > 0) return;             /* by the agent's own TERM */
+    if (a->ending_s > 0) return;             /* the agent's own TERM ended it */
     if (a->left[rank]) {
         fprintf(stderr, "trivium: process %d has left\n", rank);
         return;
@@ -158,14 +158,14 @@ static void look_for_ends(struct agent *a) {
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
         int r = 0;
         while (r < a->job.n_slots && a->pid[r] != pid) r++;
-        if (r < a->job.n_slots) has_ended(a, r, status);             /* may start another, with the same number */
+        if (r < a->job.n_slots) has_ended(a, r, status);     /* may start a process, which may have the same pid */
     }
 }
 
 static void on_signal(struct agent *a, int number) {
     if (number == SIGUSR1) signal_all(a, SIGUSR1);
     if (number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT) {
-        if (a->code == 0) a->code = 1;       /* no rank failed; codes of failed ranks differ (launch.c) */
+        if (a->code == 0) a->code = 1;       /* no rank failed (launch.c) */
         agent_end_all(a);
     }
 }

@@ -1,9 +1,9 @@
 /* The members of an elastic job on one host.
  *
- * An epoch is opened for three reasons: a signal has killed a member; two live members have lost their connection; or a
- * better epoch is possible at the edge of a step (planned.c), because spares make up a replica or a member leaves. Pure
- * functions of the job decide its members (membership_after, reconnect_look, next_membership); the lighthouse of
- * several hosts calls the same functions. This file collects their arguments and prints their results. */
+ * The agent opens an epoch for three reasons. A signal has killed a member; or two live members have lost their
+ * connection; or a better epoch is possible at the edge of a step (planned.c), because spares fill a replica or a
+ * member leaves. membership_after, reconnect_look and next_membership choose the members from the state of the job; the
+ * lighthouse of several hosts calls the same functions. This file collects their arguments and prints their results. */
 #include "launch/agent_job.h"
 #include "launch/next_membership.h"
 
@@ -14,15 +14,15 @@
 #include <sys/wait.h>
 
 /* ---- after a death ---- */
-/* there: storage for view.there, n_slots */
+/* there: storage of n_slots for the result's `there` */
 static struct members view_of(struct agent *a, bool *there) {
     for (int s = 0; s < a->job.n_slots; s++) there[s] = a->pid[s] != 0;
     return (struct members){a->memory, a->job.n_slots, a->n_at_first, a->least, members_shape(a->memory, a->n), there,
                             a->told, a->left};
 }
 
-/* @return whether it is open. It is not if the job is closed, or if the memory has no room for it, which ends the
- * job */
+/* @return whether epoch `next` is open. It is not if the last epoch is closed, or if the memory has no room, which ends
+ * the job */
 static bool open_membership(struct agent *a, const struct membership *next) {
     bool opened;
     if (own_membership_open(a->memory, &a->job, next, &opened) == OK) return opened;
@@ -38,7 +38,7 @@ static void say_too_few(const struct agent *a, const struct membership *now, con
     fprintf(stderr, "trivium: " TOO_FEW "\n", n_left, next->n, a->least);
 }
 
-/* Open an epoch of the live ranks. @return whether enough are left, and the memory has room for it */
+/* Open an epoch of the live ranks. @return whether enough ranks are left, and the memory has room for the epoch */
 bool agent_go_on(struct agent *a, int slot, int status) {
     const struct membership now = own_membership_now(a->memory);
     bool there[OWN_MOST_RANKS], alive[OWN_MOST_RANKS];

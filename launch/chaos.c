@@ -1,16 +1,16 @@
 /* Acts and their costs.
  *
- * The times of the acts are a Poisson process, as are failures of machines. So acts fall into every phase of a step,
- * and of the recovery from the previous act. The kind and the victim of act k are random numbers of (seed, k): the same
- * seed repeats the same acts while the job is in the same state.
+ * The times of the acts are a Poisson process, like failures of machines. So acts fall into every phase of a step, and
+ * of the recovery from the previous act. The kind and the victim of act k are random numbers of (seed, k). So the same
+ * seed repeats the same acts as long as the job is in the same state.
  *
- *     kill   SIGKILL                               of 20 acts 11, two at once in every fourth
- *     stop   SIGSTOP, until the agent kills it     5
- *     slow   SIGSTOP, and SIGCONT soon after       4
- *     cut    a connection between two hosts        where there are several, every fifth act instead
+ *     kill   SIGKILL                               11 of 20 acts; a quarter of them kill two ranks
+ *     stop   SIGSTOP, until the agent kills it     5 of 20
+ *     slow   SIGSTOP, and SIGCONT soon after       4 of 20
+ *     cut    a connection between two hosts        with several hosts, replaces every fifth act
  *
  * A recovery lasts from the first death since the last step to the first step of a newer epoch. It includes the time to
- * notice the death and, if they are few, the steps that are done again. Goodput is the rest:
+ * detect the death. Goodput is the rest of the time:
  *     1 - sum of recoveries / time since the first step
  * chaos_print compares it with the goodput that planner/failure.h predicts for a job that saves after every step and
  * restarts in the median recovery. */
@@ -48,7 +48,7 @@ static bool survives(const struct chaos_job *job, const struct chaos_act *act) {
     return next.n > 0 && next.n >= job->least;
 }
 
-/* Two members on different hosts. */
+/* Draw two live members on different hosts. */
 static bool find_ends(const struct chaos_job *job, int seed, int k, int slot[2]) {
     bool there[MEMBERSHIP_MOST_RANKS];
     struct chaos_job of = *job;

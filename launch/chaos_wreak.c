@@ -31,7 +31,7 @@ static void do_it(struct wreak *w, const struct chaos_act *x, const struct wreak
     }
 }
 
-/* A rank that is stopped, or will be killed, is no victim and does not count as alive. */
+/* Draw the next act and carry it out. A stopped rank cannot be a victim, and does not count as alive. */
 static void act(struct wreak *w, const struct members *v, const struct wreak_hand *hand, double now_s) {
     bool alive[OWN_MOST_RANKS];
     const struct membership now = own_membership_now(v->memory);

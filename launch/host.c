@@ -3,14 +3,14 @@
  *   lighthouse --- job, epoch, others' addresses ... ---> this host's own_memory ---> ranks
  *              <-- state, address, committed, ended ...  ---                         <---
  *
- * The agent reads its ranks' memory every few milliseconds and sends what has changed; it writes what the lighthouse
- * sends at once. So ranks see one memory across all hosts, with two rules. Only the lighthouse says what *all* ranks
- * have done: a rank sees that an epoch is committed only after the lighthouse has seen it. Otherwise the rank might
- * discard the state that the next epoch goes back to. And the agent sends a process's last words before its end.
+ * The agent reads its ranks' memory every few milliseconds and sends the changes; it stores the lighthouse's messages
+ * at once. So ranks see one memory across all hosts, with two rules. First, only the lighthouse decides that *all*
+ * ranks have committed: a rank sees a committed epoch only after the lighthouse. Otherwise the rank might discard the
+ * state that the next epoch goes back to. Second, the agent sends a process's last changes before its end.
  *
  * Without the lighthouse, ranks cannot learn the members, so this host's ranks end. They end at once when the
- * connection ends, and after GIVE_UP times --heartbeat-timeout without a message. By then the lighthouse has long gone
- * on without them. */
+ * connection ends, and after GIVE_UP times --heartbeat-timeout without a message. By that time the lighthouse has long
+ * counted them as dead. */
 #include "launch/host.h"
 
 #include "launch/host_door.h"
@@ -49,7 +49,7 @@ struct host {
     struct own_job job;
     struct own_memory *memory;
     struct host_texts texts;
-    struct slot of[OWN_MOST_RANKS];          /* this host's slots; what has been sent of each */
+    struct slot of[OWN_MOST_RANKS];          /* this host's slots, with the values that were sent last */
     struct membership_shape shape, shape_before;  /* the shape that was sent last; the shape at the last turn */
     int64_t kept, done;
     int n_left, n_started, code;
@@ -59,8 +59,8 @@ struct host {
 };
 
 /* ---- start ---- */
-/* An agent whose name is an address, and its ranks, connect from that address; others from the one that the route to
- * the lighthouse has. */
+/* If the host's name is an address, the agent and its ranks connect from that address; otherwise from the address of
+ * the route to the lighthouse. */
 static enum status come_in(struct host *h) {
     uint32_t from = 0;
     struct sealed wire;
@@ -76,7 +76,7 @@ static enum status come_in(struct host *h) {
     return OK;
 }
 
-/* Wait for the job, or for the end: launch may be interrupted before all hosts are there. */
+/* Wait for the job, or for `over`, because launch may be interrupted before all hosts are connected. */
 static enum status wait_for_job(struct host *h) {
     struct host_message m;
     for (struct pollfd p = {h->link.fd, POLLIN, 0};; poll(&p, 1, 100)) {
@@ -128,7 +128,7 @@ static enum status make_memory(struct host *h) {
     h->memory->encrypts = job->encrypts;
     memcpy(h->memory->host, job->host, sizeof job->host);
     struct membership first = own_membership_now(h->memory);
-    return own_membership_open(h->memory, &h->job, &first, NULL); /* again, with the hosts' numbers */
+    return own_membership_open(h->memory, &h->job, &first, NULL); /* reopen epoch 0 with the slots' hosts */
 }
 
 static enum status start_rank(struct host *h, int s) {
@@ -175,7 +175,7 @@ static void say_of_slot(struct host *h, int s) {
         host_link_say_word(&h->link, HOST_DRAINED, s, said->drained_of = now, 0);
 }
 
-/* Rank 0 may be writing the shape now: send it when it has not changed for a turn. */
+/* Send the shape when it has not changed for a turn, because rank 0 may be writing it now. */
 static void say_shape(struct host *h) {
     const struct membership_shape shape = h->memory->shape;
     bool settled = memcmp(&shape, &h->shape_before, sizeof shape) == 0;
@@ -198,7 +198,7 @@ static void look_for_ends(struct host *h) {
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
         for (int s = 0; s < h->job.n_slots; s++) {
             if (h->of[s].pid != pid) continue;
-            say_what_is_new(h);              /* its last words go before its end */
+            say_what_is_new(h);              /* the process's last changes, before its end */
             host_link_say_word(&h->link, HOST_ENDED, s, 0, status);
             h->of[s].pid = 0;
             h->n_left--;
@@ -233,15 +233,15 @@ static bool is_elsewhere(const struct host *h, int slot) {
     return slot >= 0 && slot < h->job.n_slots && !is_mine(h, slot);
 }
 
-/* Mark the ranks of other hosts; this host's ranks have marked themselves. */
+/* Mark the other hosts' members as committed; this host's ranks have marked themselves. */
 static void all_have_committed(struct host *h, int32_t number) {
     const struct membership now = own_membership_now(h->memory);
     for (int i = 0; i < now.n && now.number == number; i++)
         if (is_elsewhere(h, now.slot[i])) h->memory->board[number % OWN_EPOCHS][now.slot[i]].committed = 1;
 }
 
-/* A host that comes again receives only the last epochs; it has no rank yet that saw earlier ones.
- * @return whether it is a valid epoch of this job, and the memory has room for it */
+/* A host that connects again receives only the last epochs, because none of its new ranks saw an earlier one.
+ * @return whether `body` is a valid epoch of this job, and the memory has room for it */
 static bool open_membership(struct host *h, const char *body) {
     struct membership next;
     memcpy(&next, body, sizeof next);
@@ -319,7 +319,7 @@ static void hear(struct host *h) {
 static void on_signals(struct host *h, int signals) {
     for (struct signalfd_siginfo x; read(signals, &x, sizeof x) == (ssize_t)sizeof x;) {
         if (x.ssi_signo == SIGCHLD) continue;            /* look_for_ends follows */
-        if (x.ssi_signo == SIGUSR1 || x.ssi_signo == SIGUSR2) {              /* USR2: all ranks of this host leave */
+        if (x.ssi_signo == SIGUSR1 || x.ssi_signo == SIGUSR2) {      /* USR2 asks all ranks of this host to leave */
             signal_all(h, (int)x.ssi_signo);
         } else {                                         /* this host leaves; the others may go on */
             h->is_over = true;

@@ -14,7 +14,7 @@
 
 enum { AGENT = -1, LIGHTHOUSE = -2 };        /* the two sides of a greeting; ranks have slots from 0 */
 enum { TURN_MS = 100 };
-static const bool encrypts = true;           /* a job's message holds settings and paths */
+static const bool encrypts = true;           /* because the message `job` holds settings and paths */
 
 /* ---- addresses ---- */
 enum status host_address_find(const char *name, uint32_t *ip) {
@@ -82,7 +82,7 @@ void host_door_close(struct host_door *door) {
 }
 
 /* ---- the agent's side: it waits ---- */
-/* One call, to its end or until until_s. A connection that waits for its turn is kept open. */
+/* Make one call, and step it until it ends or until_s has passed. */
 static enum wire_answer call(struct wire_call *c, struct network_address at, uint32_t from, const unsigned char *secret,
                              double until_s, struct sealed *out) {
     enum wire_answer answer = WIRE_WAITS;
@@ -115,6 +115,6 @@ enum status host_door_knock(struct network_address at, uint32_t from, const unsi
             return FAIL(E_COMM, "no lighthouse at %s within %g s: %s; does trivium launch run there, with this --meet?",
                         text, seconds, strerror(c.error ? c.error : ETIMEDOUT));
         return FAIL(E_COMM, "the lighthouse at %s does not answer within %g s; is it stopped, or is something else "
-                    "there?", text, seconds);            /* or the crowd at its door is too large */
+                    "there?", text, seconds);            /* or too many callers wait at its door */
     }
 }

@@ -7,7 +7,7 @@
 
 extern char **environ;
 
-/* Does a host's ranks' environment include this setting? */
+/* Do other hosts' ranks get this setting? */
 static bool is_setting(const char *text) {
     static const char *const begins[] = {"TRIVIUM_", "OMP_", "CUDA_", "NCCL_"};
     bool is = false;
@@ -65,7 +65,7 @@ static bool point_at_each(struct host_texts *t, char *text, size_t bytes) {
     return at == end;
 }
 
-/* A lighthouse never sends other settings; LD_PRELOAD, for example, would run foreign code. */
+/* A lighthouse sends no other settings. They are refused, because LD_PRELOAD, for example, would run foreign code. */
 static enum status check_settings(const struct host_texts *t) {
     for (int i = 0; i < t->job.n_settings; i++)
         if (!is_setting(t->settings[i]))

@@ -32,7 +32,7 @@ const struct host_row host_rows[N_HOST_KINDS] = {
 };
 
 struct header { uint32_t kind, bytes; };
-/* MOST_WAITING: a peer that lets more bytes than this wait for it is lost. */
+/* MOST_WAITING: if more bytes than this wait for a peer, it counts as lost. */
 enum { IN_ROOM = sizeof(struct header) + HOST_MOST_TEXT, MOST_WAITING = 8 * HOST_MOST_TEXT };
 static const double alive_s = 0.5;
 

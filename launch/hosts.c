@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* ---- names ---- */
-/* The name becomes a word of a start command: it must be no option, and hold no character that a shell interprets. */
+/* The name becomes a word of a start command. So it must not be an option or hold a shell's special characters. */
 static bool is_name(const char *name) {
     size_t n = strlen(name);
     return n > 0 && n <= HOST_MOST_NAME && name[0] != '-' &&
@@ -33,7 +33,7 @@ static enum status read_ranks(const char *text, int *out) {
     return FAIL(E_USAGE, "\"%.16s\" is no number of ranks; use 1 to %d", text, OWN_MOST_RANKS);
 }
 
-/* login: host or user@host; it is written to. */
+/* login: host or user@host; its text is changed. */
 static enum status add(struct host_list *list, char *login, int n) {
     char *at = strchr(login, '@'), *name = at ? at + 1 : login;
     if (at) *at = 0;
@@ -49,7 +49,7 @@ static enum status add(struct host_list *list, char *login, int n) {
     return OK;
 }
 
-/* host or host:ranks; it is written to. */
+/* word: host or host:ranks; its text is cut at the colon. */
 static enum status take_colon(char *word, int *n) {
     char *colon = strchr(word, ':');
     *n = 1;
@@ -85,7 +85,7 @@ static bool is_one_of(const char *word, size_t n, const char *words) {
     return false;
 }
 
-/* Read one `key = value`; *at moves to the end of it. */
+/* Read one `key = value`, and move *at to its end. */
 static enum status read_key(char **at, int *slots, int *most) {
     char *key = *at, *value;
     size_t n = strcspn(key, " \t=");
@@ -164,7 +164,7 @@ bool host_is_here(uint32_t ip) {
     return here;
 }
 
-/* The own address of a connected datagram socket; connecting sends no packet. */
+/* Read the local address of a connected datagram socket. Connecting it sends no packet. */
 enum status host_seen_from(uint32_t other, uint32_t *own) {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9), .sin_addr = {htonl(other)}}, from = {0};
     socklen_t n = sizeof from;

@@ -1,5 +1,5 @@
-/* trivium launch: turns the request (launch_request.c) into mpirun's command line and environment, and mpirun's end
- * into one line and an exit code. */
+/* trivium launch: translates the request (launch_request.c) into mpirun's command line and environment, and mpirun's
+ * end into one line and an exit code. */
 #include "launch/launch.h"
 
 #include "launch/limits.h"
@@ -38,11 +38,11 @@ enum status launch_words(const struct launch_request *request, const char *self,
     if (request->own) {
         n = add_words(words, n, agent, 2);
         n = add_words(words, n, (const char *const *)request->options, request->n_options);
-        n = add_words(words, n, ranks, 2); /* after a restart perhaps fewer */
+        n = add_words(words, n, ranks, 2); /* last -n counts: after a restart there may be fewer ranks */
     } else {
         n = add_words(words, n, mpirun, sizeof mpirun / sizeof *mpirun);
         if (elsewhere) n = add_words(words, n, host, 2);
-        /* mpirun exports its own variables to other hosts, others only by name */
+        /* mpirun exports its own variables to other hosts; it exports other variables only by name */
         if (elsewhere && getenv("OMP_NUM_THREADS")) n = add_words(words, n, threads, 2);
     }
     words[n++] = program;
@@ -60,7 +60,7 @@ static void set_threads(int n_ranks) {
 }
 
 static void set_environment(const struct launch_request *request) {
-    /* Open MPI spins when ranks do not outnumber cores; ranks that are not bound then compete for a core. */
+    /* Unless ranks outnumber cores, Open MPI spins; ranks that are not bound then compete for a core. */
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     /* mpirun gives its ranks a pseudo-terminal, even if standard output is a file */
     setenv("TRIVIUM_TERMINAL", isatty(STDOUT_FILENO) ? "1" : "0", 1);
@@ -70,7 +70,7 @@ static void set_environment(const struct launch_request *request) {
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
     }
-    if (!launch_is_one_host(request)) return; /* keep the network's transport; each host divides its own cores */
+    if (!launch_is_one_host(request)) return; /* several hosts use the network, and each divides its own cores */
     setenv("OMPI_MCA_pml", "ob1", 0);
     setenv("OMPI_MCA_btl", "self,vader", 0); /* shared memory only */
     if (!request->own) launch_scratch_name();
@@ -131,7 +131,7 @@ static enum status explain(const struct launch_request *request, const struct la
     if (facts->rank >= 0)
         return FAIL(E_COMM, "rank %d of %d ended with code %d and gave no reason; run again with --log debug",
                     facts->rank, request->n_ranks, facts->exit_code);
-    if (end->code > 128) /* mpirun may lose its notice when a rank dies at once */
+    if (end->code > 128) /* mpirun may print no message when a rank dies at once */
         return FAIL(E_COMM, "a rank was killed by signal %d (%s); %s", end->code - 128, strsignal(end->code - 128),
                     signal_remedy(end->code - 128));
     return FAIL(E_COMM, "%s ended with code %d and names no rank that failed: it was sent a signal (those are for "
@@ -155,7 +155,7 @@ static void conclude(const struct launch_request *request, struct launch_outcome
                 o->end.forced ? " did not end by itself and was killed" : "");
         return;
     }
-    o->code = o->code == 2 && facts->signal == 0 ? 2 : 1; /* mpirun's 128 + signal means "killed" */
+    o->code = o->code == 2 && facts->signal == 0 ? 2 : 1; /* mpirun's 128 + signal is a failure, too */
     if (!facts->error_seen) explain(request, facts, &o->end);
     snprintf(o->line, sizeof o->line, "%s", facts->error_seen ? facts->error : status_text());
     status_report();

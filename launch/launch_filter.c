@@ -1,8 +1,8 @@
 /* Chooses the lines of mpirun's standard error that are shown.
  *
- * mpirun prints its messages as blocks between two lines of dashes. Blocks that say only that a rank failed are
- * dropped, and their facts are kept. All other blocks pass (no such host, not enough slots), and so does the ranks' own
- * text, except E_ lines after the first: one failure stops all ranks, and the errors of seven others would hide the
+ * mpirun prints its messages as blocks between two lines of dashes. A block that reports only a rank's failure is
+ * dropped, and its facts are kept. All other blocks pass (no such host, not enough slots). The ranks' own text passes
+ * too, except E_ lines after the first. One failure stops all ranks, and the errors of the others would hide its
  * cause. */
 #include "launch/launch.h"
 
@@ -35,10 +35,10 @@ static bool is_dashes(const char *line) {
     return n >= 60 && line[n + strspn(line + n, "\r\n")] == 0;
 }
 
-/* Usually from a rank that starts after another has died and the job's files are gone. */
+/* Usually a rank prints this if it starts after another one has died and the job's files are removed. */
 #define NO_SHARED_MEMORY "A system call failed during shared memory initialization"
 
-/* Is this the first line of a block that says only that a rank failed? In Open MPI 5 `mpirun` calls itself prterun. */
+/* Does this line open a block that reports only a rank's failure? In Open MPI 5 `mpirun` calls itself prterun. */
 static bool opens_boilerplate(const char *line) {
     return starts_with(line, "Primary job ") || starts_with(line, "MPI_ABORT was invoked on rank ") ||
            starts_with(line, NO_SHARED_MEMORY) || strstr(line, "run noticed that process rank ") ||
@@ -46,7 +46,7 @@ static bool opens_boilerplate(const char *line) {
            strstr(line, "run detected that one or more processes exited with non-zero status");
 }
 
-/* "[n07:99] Read -1, expected 8192, errno = 3": a rank copied from the memory of one that had just died. */
+/* "[n07:99] Read -1, expected 8192, errno = 3": a rank tried to copy from the memory of a dead rank. */
 static bool is_read_of_the_dead(const char *line) {
     const char *text = *line == '[' ? strstr(line, "] Read ") : NULL;
     int got, wanted, reason;
@@ -63,8 +63,8 @@ static bool is_agents(struct launch_facts *facts, const char *line) {
     return true;
 }
 
-/* Remarks outside blocks: about the signal that launch sent, about equal blocks of several ranks, about an MPI_ABORT
- * block that Open MPI 4.1 cannot always unpack, and about a pipe that mpirun's event loop closes too early on TERM. */
+/* Is this a remark outside blocks? There are four more kinds: the signal that launch sent, equal blocks of several
+ * ranks, an MPI_ABORT block that Open MPI 4.1 cannot unpack, a pipe that mpirun's event loop closes early on TERM. */
 static bool is_remark(const char *line) {
     if (is_read_of_the_dead(line) || starts_with(line, "[warn] Epoll ")) return true;
     if (strstr(line, "ORTE_ERROR_LOG: ") && strstr(line, "show_help.c")) return true;
@@ -84,13 +84,13 @@ static void read_facts(struct launch_facts *facts, const char *line) {
     if (facts->exit_code == 0) sscanf(line, "with errorcode %d", &facts->exit_code);
 }
 
-/* Dashes may open one of mpirun's blocks, or end another one. The next line decides, so they are held until then. */
+/* A line of dashes may open a block or end one. The next line decides, so the dashes are held until it comes. */
 static enum launch_verdict judge_dashes(struct launch_filter *filter, const char *line) {
     if (filter->state == FILTER_IN_BOILERPLATE) {
         filter->state = FILTER_OUTSIDE;
         return LINE_DROP;
     }
-    if (filter->state == FILTER_AFTER_DASHES) return LINE_PASS; /* this line stands for the held one, which is equal */
+    if (filter->state == FILTER_AFTER_DASHES) return LINE_PASS; /* equal to the held line, which stays held */
     snprintf(filter->held, sizeof filter->held, "%s", line);
     filter->state = FILTER_AFTER_DASHES;
     return LINE_HOLD;
@@ -105,7 +105,7 @@ static enum launch_verdict judge_text(struct launch_filter *filter, const char *
 }
 
 enum launch_verdict launch_filter_line(struct launch_filter *filter, const char *line) {
-    /* First, in any state: a rank's line may fall between two lines of mpirun. */
+    /* Check this first, in any state, because a rank's line may come between two lines of mpirun. */
     if (is_error(line)) {
         bool first = !filter->facts.error_seen;
         filter->facts.error_seen = true;

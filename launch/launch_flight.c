@@ -1,5 +1,5 @@
-/* Reads the flight records of a failed attempt's ranks, moves them to a folder, and removes them from shared memory. An
- * attempt that did not fail leaves none. */
+/* Reads the flight records of a failed attempt's ranks, copies them to a folder, and removes them from shared memory.
+ * After an attempt that did not fail, they are only removed. */
 #include "launch/launch.h"
 
 #include "lib/base/log.h"
@@ -43,7 +43,7 @@ static void find_kept(const char *mine, struct kept **all, size_t *n) {
         snprintf(path, sizeof path, "%.3800s/%s", mine, entry->d_name);
         if (strncmp(entry->d_name, "flight.", 7) != 0 || lstat(path, &is) != 0) continue;
         struct kept *grown = realloc(*all, (*n + 1) * sizeof *grown);
-        if (!grown) break;                   /* folders that are not listed stay */
+        if (!grown) break;                   /* the folders that are not listed are kept */
         *all = grown;
         grown[*n].at = is.st_mtim;
         snprintf(grown[(*n)++].name, sizeof grown->name, "%s", entry->d_name);
@@ -64,7 +64,7 @@ static void prune(const char *mine) {
     free(all);
 }
 
-/* One folder per job, in this user's folder. It holds the records of the last attempt. */
+/* Write the records to the job's folder, which lies in this user's folder. They replace an earlier attempt's. */
 static enum status put_away(const struct flight_set *set, char folder[PATH_MAX]) {
     char mine[PATH_MAX - 128];
     if (shared_folder(getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", mine, sizeof mine) != OK)
@@ -74,7 +74,7 @@ static enum status put_away(const struct flight_set *set, char folder[PATH_MAX])
         return FAIL(E_IO, "cannot make %s: %s; set TMPDIR to a folder that can be written to", folder, strerror(errno));
     for (int r = 0; r < set->size; r++) {
         if (!set->ring[r]) continue;
-        if (set->ring[r]->end_ns == 0) set->ring[r]->end_ns = set->now_ns; /* the process number may be reused */
+        if (set->ring[r]->end_ns == 0) set->ring[r]->end_ns = set->now_ns; /* pid is no proof later: it is reused */
         TRY(write_ring(set->ring[r], folder));
     }
     prune(mine);
@@ -100,6 +100,6 @@ void launch_flight(bool failed) {
         if (say_verdict(&set) != OK) log_warn("%s", status_message());
         flight_set_fini(&set);
     }
-    status_clear(); /* no records: the ranks left together, or never started */
+    status_clear(); /* no records is no error: the ranks left together, or never started */
     flight_remove(job);
 }

@@ -1,10 +1,10 @@
-/* mpirun as a child process: start it, pass on its text and launch's signals, wait for its end.
+/* mpirun as a child process: starts it, passes on its text and launch's signals, and waits for its end.
  *
  * Signals. mpirun has its own process group, so that Ctrl-C and `timeout` reach it only through launch.
  *   TERM, USR1       "your time is up": mpirun gets USR1 and forwards it; ranks save and exit with code 75
  *   TERM again, INT, HUP, QUIT, or standard output has no reader any more
- *                    "stop now": mpirun gets TERM and ends the ranks. What is left of the job 10 s later, or when "stop
- *                    now" comes again, is killed
+ *                    "stop now": mpirun gets TERM and ends the ranks. Processes that are left after 10 s, or at a
+ *                    second "stop now", are killed
  * If launch itself is killed, the kernel sends TERM to mpirun (Linux). The guard, a process that waits only for
  * launch's end, kills the job's remaining processes after 10 s, so that no rank outlives the job. */
 #include "launch/launch.h"
@@ -25,7 +25,7 @@ enum { READ_END, WRITE_END };
 
 /* The same signal twice within a second is one request: timeout(1) signals both its child and its group. */
 static const double one_request_s = 1;
-/* mpirun loses a request that comes before its ranks exist, so an early one is repeated; ranks only set a flag. */
+/* mpirun loses a request that comes before its ranks exist, so an early request is repeated. Repeats do no harm. */
 static const double starting_s = 10;
 static const double ends_s = 10; /* mpirun normally needs a second or two */
 
@@ -35,10 +35,10 @@ struct job {
     int alive;     /* the guard's pipe, which closes when launch ends */
     int number;    /* the last signal, and when */
     double number_s;
-    double started_s, term_s /* first TERM; 0: none */, asked_s /* last USR1 sent for it */;
+    double started_s, term_s /* first TERM; 0: none */, asked_s /* last USR1 sent because of TERM */;
     double stop_s; /* "stop now"; 0: none */
     struct launch_text text;
-    bool gives_up; /* on the rest of the text, after mpirun's end */
+    bool gives_up; /* skip the rest of the text after mpirun's end */
 };
 
 /* ---- signals ---- */
@@ -111,13 +111,13 @@ static void guard(int alive) {
     static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
     enum { MOST_FD = 256 };
     char byte;
-    setsid(); /* signals to the terminal's group do not reach it */
+    setsid(); /* so that signals to the terminal's group do not reach the guard */
 #ifdef __linux__
-    prctl(PR_SET_NAME, "trivium-guard"); /* for ps; and pkill by the program's name does not match it */
+    prctl(PR_SET_NAME, "trivium-guard"); /* ps shows this name; pkill by the program's name does not match it */
 #endif
     for (size_t k = 0; k < sizeof ignored / sizeof *ignored; k++) signal(ignored[k], SIG_IGN);
     for (int fd = 0; fd < MOST_FD; fd++)
-        if (fd != alive) close(fd); /* a reader of launch's output does not wait for the guard */
+        if (fd != alive) close(fd); /* so that a reader of launch's output does not wait for the guard */
     while (read(alive, &byte, 1) < 0 && errno == EINTR) continue;
     launch_end_remains(ends_s);
     launch_scratch_remove();
@@ -156,8 +156,8 @@ static void become_mpirun(char *const *words, int out_fd, int err_fd, int failur
     prctl(PR_SET_PDEATHSIG, SIGTERM);
 #endif
     if (getppid() != parent) _exit(1); /* launch died before prctl */
-    signal(SIGUSR1, SIG_IGN);          /* a request must not kill mpirun before it installs its handler, or after. Ranks
-                                        * reset it */
+    signal(SIGUSR1, SIG_IGN);          /* a request must not kill mpirun while it has no handler; ranks reset this
+                                        * (stop.c) */
     signal(SIGPIPE, SIG_DFL);
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
@@ -202,7 +202,7 @@ static bool has_ended(struct job *job, struct launch_end *end) {
     return true;
 }
 
-/* All writers have ended. */
+/* Pass on the text that is left in the pipes after all its writers have ended. */
 static void pass_the_rest(struct job *job, struct launch_end *end) {
     while (!job->gives_up && launch_text_is_open(&job->text) && launch_text_turn(&job->text)) read_signals(job, end);
     end->reader_left = job->text.lost == EPIPE;

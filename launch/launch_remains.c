@@ -1,8 +1,8 @@
-/* Ends all processes of an attempt: a rank that still writes would disturb the next attempt.
+/* Ends all processes of an attempt, because a rank that still writes would disturb the next attempt.
  *
- * mpirun normally ends them all. If mpirun itself is killed, its ranks are orphans, each in its own process group, and
- * stopped ranks never notice. So launch puts a mark into the environment of all its processes, and finds them by it in
- * /proc (Linux). On other hosts Open MPI's daemon ends its ranks when it loses mpirun.
+ * mpirun normally ends them all. If mpirun is killed, its ranks are orphans, each in its own process group, and stopped
+ * ranks cannot detect it. So launch puts a mark into the environment of all its processes, and finds them in /proc by
+ * this mark (Linux). On other hosts Open MPI's daemon ends its ranks when it loses mpirun.
  *
  * Files: mpirun removes its files and the ranks' shared memory (4 MiB per rank in /dev/shm), unless it is killed. So
  * settings place both in folders that launch makes and removes. */
@@ -37,8 +37,8 @@ void launch_mark(void) {
     setenv("TRIVIUM_JOB", strchr(mark, '=') + 1, 1);
 }
 
-/* The folder lies in this user's own one: another user that sees the job's number could make the same name in
- * `parent`. */
+/* The folder lies in this user's own folder. In `parent`, another user that sees the job's number could make a folder
+ * of this name first. */
 static void name_scratch(int which, const char *parent, const char *setting) {
     char mine[PATH_MAX - sizeof mark];
     if (getenv(setting) || access(parent, W_OK) != 0) return;
@@ -96,8 +96,8 @@ static bool is_marked(const char *pid) {
 }
 
 /* Send the signal (0: none) to process `name` if it is marked. @return whether it is marked. The descriptor is opened
- * before the mark is read, so a later process with the same number never gets the signal. Without such descriptors (a
- * kernel before 5.3, some containers) the two calls are microseconds apart. */
+ * before the mark is read, so that a later process with the same number never gets the signal. A kernel before 5.3, or
+ * some containers, have no such descriptors; there the check and the signal are microseconds apart. */
 static bool end_marked(const char *name, int number) {
     const pid_t pid = (pid_t)strtol(name, NULL, 10);
     const int process = number ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;

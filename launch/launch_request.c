@@ -1,4 +1,4 @@
-/* The request: launch's options, and their combinations. */
+/* The request: reads launch's options, and refuses invalid combinations. */
 #include "launch/launch.h"
 
 #include "launch/hosts.h"
@@ -185,7 +185,7 @@ bool launch_is_one_host(const struct launch_request *request) {
     return !request->host && !request->hostfile && (!slurm_nodes || atoi(slurm_nodes) <= 1);
 }
 
-/* Take the number of ranks from the hosts if -n is missing, and check that the hosts have room for ranks and spares. */
+/* If -n is missing, take the number of ranks from the hosts. Check that the hosts have room for ranks and spares. */
 static enum status count_ranks(struct launch_request *r) {
     struct host_list list;
     int16_t host[OWN_MOST_RANKS];

@@ -1,5 +1,5 @@
-/* trivium launch --max-restarts: makes attempts until one succeeds or another one would not help, and prepares the
- * command line of each. */
+/* trivium launch --max-restarts: makes attempts until one succeeds or a further one would not help, and prepares each
+ * attempt's command line. */
 #include "launch/launch_restart.h"
 
 #include "driver/recipe.h"
@@ -22,7 +22,7 @@
 /* The state of the loop over attempts. */
 struct supervision {
     const struct launch_request *first;  /* the user's request */
-    struct launch_request now;           /* the next attempt's, with the words */
+    struct launch_request now;           /* the next attempt's request, with `words` as its command */
     struct settled_words words;
     struct options *options;
     struct plan plan;                    /* train's options, as the user and the config files set them */
@@ -36,7 +36,7 @@ struct supervision {
 
 /* ---- train's command line ---- */
 
-/* Ranks of this job may be started later, so the config files are read now. */
+/* Read the config files now, because ranks of this job may also start later. */
 static enum status read_command(struct supervision *s) {
     const struct launch_request *r = s->first;
     if (strcmp(r->command[0], "train") != 0)
@@ -115,7 +115,7 @@ static void say_last(const struct supervision *s, enum launch_verdict_of_attempt
                  step);
 }
 
-/* TERM during the wait means the same as during an attempt: leave, and resume later. */
+/* TERM and USR1 have the same meaning as during an attempt: stop, and resume later. */
 static int code_of_signal(const struct supervision *s, int number) {
     log_info("stopped by signal %d while waiting for restart %d", number, s->n_restarts);
     if (number == SIGINT) return EXIT_INTERRUPTED;
@@ -138,8 +138,8 @@ static enum status after_attempt(struct supervision *s, const struct launch_outc
     s->up_s += o->wall_s;
     say_last(s, verdict);
     if (!*again) return OK;
-    TRY(prepare_next(s, progress || numeric));                       /* a numeric failure is repeated in the same
-                                                                      * layout */
+    TRY(prepare_next(s, progress || numeric));                       /* after a numeric failure, keep the number of
+                                                                      * ranks */
     double wait_s = launch_backoff_s(s->first->backoff_s, s->n_restarts++);
     say_next(s, o, wait_s);
     int number = launch_pause(wait_s);
@@ -152,7 +152,7 @@ static enum status after_attempt(struct supervision *s, const struct launch_outc
 
 static const char *metrics_of(const struct supervision *s) { return train_options(&s->plan)->metrics; }
 
-/* The offset of this job's first row: after the rows that were there, unless the old file was renamed. */
+/* The offset of this job's first row: the size at the start, or 0 if another file now has the name. */
 static int64_t metrics_from(const struct supervision *s) {
     struct stat now;
     const struct stat *was = &s->metrics_at_start;

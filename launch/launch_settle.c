@@ -1,5 +1,5 @@
-/* A rank may be started again hours after the others (--respawn, --max-restarts), after the user has edited the config
- * file for the next job. */
+/* A rank may be started again hours after the others (--respawn, --max-restarts). By then the user may have edited the
+ * config file for another job. */
 #define _GNU_SOURCE /* asprintf */
 #include "launch/launch_settle.h"
 

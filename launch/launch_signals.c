@@ -20,7 +20,7 @@ static void note_signal(int number) {
     int saved = errno;
     unsigned char byte = (unsigned char)number;
     ssize_t n = write(signal_pipe[WRITE_END], &byte, 1);
-    (void)n; /* a full pipe holds enough signals */
+    (void)n; /* if the pipe is full, enough signals wait in it */
     errno = saved;
 }
 

@@ -1,8 +1,8 @@
 /* Passes on the text of mpirun and its ranks: standard output unchanged, standard error through the filter.
  *
- * Standard output has a pipe as well: mpirun crashes when its reader leaves (`launch ... | head`), while launch ends
- * the job in order. A slow reader must not keep launch from its signals, so launch writes only after poll reports room;
- * a pipe then takes at least 4096 bytes. */
+ * Standard output has a pipe as well, because mpirun crashes when its reader leaves (`launch ... | head`), while launch
+ * ends the job in order. A slow reader must not block launch, which has to handle signals. So launch writes only after
+ * poll reports room; a pipe then takes at least 4096 bytes. */
 #include "launch/launch.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ void launch_text_init(struct launch_text *text, struct launch_filter *filter, in
     fcntl(err_fd, F_SETFL, O_NONBLOCK);
 }
 
-/* @return the number of bytes read, or 0; at the end of the text *fd is closed */
+/* @return the number of bytes read, or 0. At the end of the text, close *fd */
 static size_t take(int *fd, char *bytes, size_t room) {
     ssize_t n = read(*fd, bytes, room);
     if (n != 0) return n > 0 ? (size_t)n : 0;
@@ -35,7 +35,7 @@ static void read_out(struct launch_text *text) {
     text->out_bytes = take(&text->out_fd, text->out, sizeof text->out);
 }
 
-/* After a failed write all further text is dropped: the job still trains, and its pipe must not fill up. */
+/* After a failed write all further text is dropped, because the job still trains and its pipe must not fill up. */
 static void write_out(struct launch_text *text) {
     ssize_t n = text->lost ? (ssize_t)text->out_bytes : write(STDOUT_FILENO, text->out + text->out_at, text->out_bytes);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
@@ -47,7 +47,7 @@ static void write_out(struct launch_text *text) {
 /* ---- standard error ---- */
 
 static void show(const struct launch_text *text, const char *line) {
-    if (text->lost == EPIPE) return; /* errors that the reader's leaving causes */
+    if (text->lost == EPIPE) return; /* the reader's leaving causes these errors */
     for (size_t left = strlen(line); left > 0;) {
         ssize_t n = write(STDERR_FILENO, line, left);
         if (n < 0 && errno != EINTR) return; /* standard error is closed */
@@ -79,7 +79,7 @@ static void read_err(struct launch_text *text) {
 /* ---- both ---- */
 
 bool launch_text_turn(struct launch_text *text) {
-    bool full = text->out_bytes > 0; /* poll ignores a negative descriptor */
+    bool full = text->out_bytes > 0; /* -1 below: poll ignores a negative descriptor */
     struct pollfd wanted[4] = {{launch_signal_fd(), POLLIN, 0}, {text->err_fd, POLLIN, 0},
                                {full ? -1 : text->out_fd, POLLIN, 0}, {full ? STDOUT_FILENO : -1, POLLOUT, 0}};
     if (poll(wanted, 4, IDLE_MS) == 0) show(text, launch_filter_end(text->filter));

@@ -1,5 +1,5 @@
-/* The loop of the lighthouse: it starts agents, or waits for them. When all are here the job begins. Then it handles
- * their messages (lighthouse_members.c) until no rank is left. */
+/* The loop of the lighthouse: it starts agents, or waits for them. The job begins when all agents are connected. Then
+ * the loop handles their messages (lighthouse_members.c) until no rank is left. */
 #define _GNU_SOURCE
 #include "launch/lighthouse.h"
 
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 enum { TURN_MS = 50, CHAOS_TURN_MS = 5 };
-static const double comes_s = 60, comes_by_itself_s = 600;   /* to wait for agents that launch starts; for others */
+static const double comes_s = 60, comes_by_itself_s = 600;   /* patience with agents that launch starts; with others */
 static const double ends_s = 5;                              /* to wait for the ranks' ends after TERM */
 
 /* ---- coming ---- */
@@ -41,15 +41,15 @@ static void send_job(struct lighthouse *l, int h, int mine_from) {
     free(body);
 }
 
-/* An agent may come once, and again after a loss if there are processes to start. */
+/* An agent may connect once, and again after a loss if there are processes to start. */
 static bool may_come(const struct lighthouse *l, int h) {
     bool was_lost = l->host[h].state == HOST_GONE || l->host[h].state == HOST_SILENT;
     bool wanted = l->has_begun && l->request->elastic && l->n_started < l->job.n_slots && l->ending_s == 0;
     return l->host[h].state == HOST_AWAITED || (was_lost && wanted);
 }
 
-/* Send the present state of the job: the members, and the members of the epoch that all ranks may go back to. If that
- * epoch is not known any more, all go back to the last checkpoint. */
+/* Send the present state of the job: the members, and the members of the epoch that all ranks may go back to. If the
+ * memory holds that epoch no more, all ranks go back to the last checkpoint. */
 static void welcome_again(struct lighthouse *l, int h) {
     struct host_link *link = &l->host[h].link;
     const struct membership now = own_membership_now(l->memory);
@@ -145,7 +145,7 @@ static void look_for_starters(struct lighthouse *l) {
             if (l->host[h].starter == pid && !l->host[h].has_ended) starter_has_ended(l, h, status);
 }
 
-/* This host's own agent needs no ssh, unless --agent-command gives it. */
+/* Start the agent of host h. This host's own agent needs no ssh, unless --agent-command gives it. */
 static enum status start(struct lighthouse *l, int h) {
     const char *command = l->request->agent_command;
     char text[4096], login[HOST_LOGIN], *words[START_MOST_WORDS];
@@ -153,7 +153,7 @@ static enum status start(struct lighthouse *l, int h) {
     uint32_t ip;
     TRY(program_path(&self));
     if (!*command && (host_address_find(l->names.of[h].name, &ip) != OK || !host_is_here(ip))) {
-        status_clear();                      /* a name that only ssh resolves */
+        status_clear();                      /* perhaps a name that only ssh resolves */
         command = "ssh -o BatchMode=yes %h";
     }
     host_login(&l->names.of[h], login);
@@ -286,7 +286,7 @@ static enum status prepare(struct lighthouse *l) {
     if (secret && *secret) TRY(host_secret_read(secret, l->memory->secret));
     memcpy(l->memory->host, l->host_of, sizeof l->host_of);
     struct membership first = own_membership_now(l->memory);
-    TRY(own_membership_open(l->memory, &l->job, &first, NULL));   /* again, with the hosts' numbers */
+    TRY(own_membership_open(l->memory, &l->job, &first, NULL));   /* reopen epoch 0 with the slots' hosts */
     return OK;
 }
 

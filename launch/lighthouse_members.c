@@ -1,22 +1,22 @@
 /* The members of an elastic job on several hosts.
  *
- * A host is a connection to its agent (host.c). What its ranks write arrives there, and the lighthouse writes it into a
- * memory of the same form as theirs. So the agent of one host and the lighthouse decide by the same functions:
+ * A host is a connection to its agent (host.c). The agent sends the changes that its ranks make in their memory, and
+ * the lighthouse writes these into its own copy. So the agent of one host and the lighthouse use the same functions:
  * membership_after chooses the members. Only the signs of a death differ:
  *
- *   an agent says that a process has ended        that one is dead
- *   its connection ends, or it sends what is no   all of the host are: the agent has ended or is about to, and the
- *   message                                       kernel kills its ranks with it
- *   it gives no sign for --heartbeat-timeout      all of the host count as dead. But they may live, behind a network
- *                                                 that is cut, and see the others as silent
+ *   an agent reports that a process has ended     the process is dead
+ *   an agent's connection ends, or the agent      all processes of the host are dead: the agent has ended or will end,
+ *   sends an invalid message                      and the kernel kills its ranks with it
+ *   an agent is silent for --heartbeat-timeout    all processes of the host count as dead. But they may live behind a
+ *                                                 cut network, where the other hosts are silent
  *
- * Two parts of a job must never go on separately. So an epoch without silent hosts is opened only if more members of
- * the last one are reached than are silent. The lighthouse closes a silent host's connection and kills the command that
- * started its agent. If the agent speaks again, it finds its connection closed, and its ranks end.
+ * Two parts of a job must never continue separately. So an epoch without silent hosts is opened only if the connected
+ * hosts have more members of the last one than the silent hosts. The lighthouse closes a silent host's connection and
+ * kills the command that started its agent. When the agent sends again, it finds the connection closed, and its ranks
+ * end.
  *
- * The deaths of one turn lead to one epoch. The job begins when all hosts are here. With --respawn, a host gets a new
- * process for each one that died there: at once, or when the host's agent has come again. The new process has a slot of
- * its own.
+ * The deaths of one turn lead to one epoch. With --respawn, a host gets a new process for each one that died there: at
+ * once, or after the host's agent has connected again. The new process has a slot of its own.
  *
  * If the lighthouse itself ends, all agents end their ranks; the job resumes from its last checkpoint. */
 #define _GNU_SOURCE
@@ -30,7 +30,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-static const double again_s = 1;             /* from the loss of a host to the new start of its agent */
+static const double again_s = 1;             /* from the loss of a host to the restart of its agent */
 
 /* ---- to all ---- */
 bool lighthouse_has(const struct lighthouse *l, int h) { return l->host[h].state == HOST_IS_HERE; }
@@ -46,7 +46,6 @@ void lighthouse_end_all(struct lighthouse *l) {
     lighthouse_say(l, -1, HOST_SIGNAL, -1, 0, SIGTERM);
 }
 
-/* Prints the recorded failure. */
 void lighthouse_give_up(struct lighthouse *l) {
     status_report();
     if (l->code == 0) l->code = 1;
@@ -54,7 +53,7 @@ void lighthouse_give_up(struct lighthouse *l) {
 }
 
 /* ---- after a death ---- */
-/* Has a rank finished, or said that all is done? From then on a death costs nothing. */
+/* Has a rank finished, or is the last epoch closed (comm_epoch_close)? If so, a death does no harm. */
 static bool has_finished(const struct lighthouse *l) {
     if (own_membership_is_closed(l->memory)) return true;
     for (int s = 0; s < l->job.n_slots; s++)
@@ -68,14 +67,14 @@ static struct members view_of(struct lighthouse *l) {
                             members_shape(l->memory, l->request->n_ranks), l->alive, l->told, l->left};
 }
 
-/* The epoch whose members might go on separately: this one if it is committed, else the one that its members go back
- * to. */
+/* The epoch whose members might continue separately: this epoch if it is committed, otherwise the one that its members
+ * go back to. */
 static const struct membership *who_counts(const struct lighthouse *l, const struct membership *now, bool committed) {
     bool known = now->from >= 0 && now->number - now->from < OWN_EPOCHS;
     return committed || !known ? now : &l->memory->of[now->from % OWN_EPOCHS];
 }
 
-/* Count the members that are reached, that may live on silent hosts, and that are dead. */
+/* Count the members that are alive, those that may live on silent hosts, and those that are dead. */
 static void count(const struct lighthouse *l, const struct membership *now, int *n_reached, int *n_silent,
                   int *n_dead) {
     *n_reached = *n_silent = *n_dead = 0;
@@ -105,7 +104,7 @@ static enum status next_membership_of(struct lighthouse *l, const struct members
     return FAIL(E_COMM, "%s; " TOO_FEW, l->who, n_reached, next->n, l->request->elastic);
 }
 
-/* @return whether the memory has room for it */
+/* @return whether the memory has room for epoch `next`; if not, the job ends */
 static bool open_membership(struct lighthouse *l, const struct membership *next) {
     if (own_membership_open(l->memory, &l->job, next, NULL) != OK) {
         lighthouse_give_up(l);
@@ -141,7 +140,7 @@ static void say_signal(void *of, int slot, int number) {
 }
 static void say_cut(void *of, int slot, int other) {
     struct lighthouse *l = of;
-    const int32_t epoch = own_membership_now(l->memory).number;      /* a later epoch ignores it */
+    const int32_t epoch = own_membership_now(l->memory).number;      /* ranks in a later epoch ignore the cut */
     host_link_say_word(&l->host[l->host_of[slot]].link, HOST_CUT, slot, epoch, other);
 }
 
@@ -203,7 +202,7 @@ static void add_who(struct lighthouse *l, const char *text) {
     snprintf(l->who + n, sizeof l->who - n, "%s%s", n ? "; " : "", text);
 }
 
-/* launch_filter.c reads this line. */
+/* Print the failed rank; launch reads this line (launch_filter.c). */
 static void tell(const struct lighthouse *l, int slot, int status) {
     const char *host = l->names.of[l->host_of[slot]].name;
     if (WIFSIGNALED(status))
@@ -218,14 +217,14 @@ static bool has_ranks(const struct lighthouse *l, int h) {
     return false;
 }
 
-/* As in agent.c, only a rank that has said that it has finished has ended well. */
+/* As in agent.c, a rank has ended well only if its line is marked as finished. */
 static void has_ended(struct lighthouse *l, int slot, int status) {
     bool finished = WIFEXITED(status) && atomic_load(&l->memory->line[slot].state) == OWN_FINISHED;
     int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     char text[128];
     l->alive[slot] = false;
     l->n_left--;
-    if (l->ending_s > 0) return;             /* by the lighthouse's own TERM */
+    if (l->ending_s > 0) return;             /* the lighthouse's own TERM ended it */
     if (l->left[slot]) {
         int h = l->host_of[slot];
         fprintf(stderr, "trivium: process %d has left%s%s\n", slot, has_ranks(l, h) ? "" : ", the last one of host ",
@@ -285,8 +284,8 @@ static bool take_shape(struct lighthouse *l, const char *body) {
     return right;
 }
 
-/* Tell hosts that an epoch is committed only after all its members have said so: ranks then discard the state that they
- * could go back to. */
+/* Slot's rank has committed. Send `committed` to the hosts only after all members have committed, because ranks then
+ * discard the state that they could go back to. */
 static void is_committed(struct lighthouse *l, int slot, int32_t number) {
     const struct membership now = own_membership_now(l->memory);
     if (number != now.number) return;        /* a newer epoch is open */
@@ -297,11 +296,11 @@ static void is_committed(struct lighthouse *l, int slot, int32_t number) {
 }
 
 static void has_address(struct lighthouse *l, int h, int slot, int64_t address) {
-    l->memory->address[slot] = (uint64_t)address;            /* for hosts that come later */
+    l->memory->address[slot] = (uint64_t)address;            /* for hosts that connect later */
     lighthouse_say(l, h, HOST_ADDRESS, slot, 0, address);
 }
 
-/* Either all ranks of an epoch receive that it is closed, or all receive the next one. */
+/* Either all ranks of an epoch receive `closed`, or all receive the next epoch. */
 static void closes(struct lighthouse *l, int32_t number) {
     if (!own_membership_is_closed(l->memory) && own_membership_close(l->memory, number))
         lighthouse_say(l, -1, HOST_CLOSED, 0, number, 0);

@@ -13,7 +13,7 @@
 /* ---- words ---- */
 struct text { char *at, *end; };
 
-/* Copy a word with each %h replaced; NULL: no room. */
+/* Copy a word, with each %h replaced by `name`. @return the copy; NULL: no room */
 static char *put_word(struct text *t, const char *word, size_t n, const char *name) {
     char *from = t->at;
     for (size_t i = 0; i < n; i++) {
@@ -58,7 +58,7 @@ static void become(char *const *words, int in, const sigset_t *unblocked, pid_t 
     _exit(127);
 }
 
-/* The line fits into a pipe's buffer, so it is written before fork: a reader that ends early cannot raise SIGPIPE. */
+/* The secret fits into a pipe's buffer. It is written before fork, so a reader that ends early raises no SIGPIPE. */
 enum status start_agent(char *const *words, const unsigned char *secret, const sigset_t *unblocked, pid_t *out) {
     int in[2];
     char line[SECRET_TEXT + 1];

@@ -1,5 +1,5 @@
-/* The figures are those of Open MPI 4.1: PMIx maps two files of 4 MiB; each rank maps a segment of slightly more than 4
- * MiB in shared memory; mpirun keeps fewer than 40 files open, and 4 per rank. */
+/* The figures are those of Open MPI 4.1. PMIx maps two files of 4 MiB. Each rank maps a segment of slightly more than 4
+ * MiB in shared memory. mpirun keeps fewer than 40 files open, and 4 more per rank. */
 #include "launch/limits.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ static enum status look_at_limit(int resource, uint64_t needed, const char *comm
 
 static enum status look_at_folder(const char *folder, uint64_t needed, enum status code, const char *remedy) {
     struct statvfs info;
-    if (access(folder, F_OK) != 0) return OK; /* Open MPI makes it, or says that it cannot */
+    if (access(folder, F_OK) != 0) return OK; /* Open MPI makes the folder, or reports that it cannot */
     if (access(folder, W_OK | X_OK) != 0 || statvfs(folder, &info) != 0)
         return FAIL(code, "%s cannot be written to: %s; %s", folder, strerror(errno), remedy);
     uint64_t room = (uint64_t)info.f_bavail * info.f_frsize;

@@ -1,5 +1,5 @@
-/* /proc/self/exe opens the program's own file, even if its name now belongs to another file or is gone. The name is
- * used while it is valid, because ps and pgrep show it. */
+/* /proc/self/exe opens the program's own file, even if its name now belongs to another file or no longer exists. The
+ * name is used as long as it is valid, because ps and pgrep show it. */
 #include "launch/program.h"
 
 #include <errno.h>

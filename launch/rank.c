@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Scripts that wrap a rank read these variables. */
+/* Set mpirun's variables, because scripts that wrap a rank read them. */
 static void tell_as_mpirun_does(const struct own_job *job, int local) {
     char slot[16], on_host[16], n[16];
     snprintf(slot, sizeof slot, "%d", job->slot);

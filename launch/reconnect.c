@@ -1,15 +1,15 @@
-/* A rank whose connection has ended writes so into its line of the job's memory, and waits. Often its peer has died,
- * and the connection ends a moment before the death is seen. Only if both still live after that moment is the
- * connection lost: an epoch of the same ranks makes all connections again. If that epoch loses one, too, before it is
- * committed, the network separates the two. Then the one with the greater slot is killed, and its death is handled as
- * any other. */
+/* A rank whose connection has ended records the loss in its line of the job's memory, and waits. Often its peer has
+ * died, and the connection ends a moment before the agent sees the death. If both ranks still live after that moment,
+ * an epoch of the same ranks makes all connections again. If a connection of that epoch ends too, before the epoch is
+ * committed, the network separates its two ranks. Then the one with the greater slot is killed, and its death is
+ * handled like any other. */
 #include "launch/reconnect.h"
 
 #include <stdio.h>
 
 static const double moment_s = 0.05;
 
-/* The first member that has lost a live member, and that member. */
+/* lost: the first member that has lost its connection to a live member, and that member; or -1, -1. */
 static bool find_lost(const struct reconnect *r, const struct members *v, const struct membership *now, int lost[2]) {
     for (int i = 0; i < now->n; i++) {
         lost[0] = now->slot[i];

@@ -12,7 +12,7 @@ bool still_too_long(struct still *x, unsigned beat, bool should_move, double now
     return hangs;
 }
 
-/* Reads the state letter of /proc/PID/stat. It follows the name, which may hold any character (proc(5)). */
+/* Reads the state letter of /proc/PID/stat. The letter follows the name, which may hold any character (proc(5)). */
 static const char *what_it_does(pid_t pid) {
     char path[64], line[512];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);

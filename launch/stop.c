@@ -29,7 +29,7 @@ static void *await_interrupt(void *unused) {
     _exit(EXIT_INTERRUPTED);
 }
 
-/* Under mpirun, mpirun ends the ranks. A SIGINT that nohup or a shell's & ignores stays ignored. */
+/* Under mpirun or srun, these end the ranks. A SIGINT that nohup or a shell's & ignores stays ignored. */
 static void listen_for_interrupt(void) {
     struct sigaction now;
     pthread_t thread;
@@ -46,7 +46,7 @@ static void listen_for_interrupt(void) {
 /* ---- the request to save and leave ---- */
 void stop_listen(void) {
     sigset_t set = requests();
-    sigprocmask(SIG_BLOCK, &set, NULL);                              /* in this thread and all that it starts */
+    sigprocmask(SIG_BLOCK, &set, NULL);                              /* in this thread and those that it starts */
     signal(SIGUSR1, SIG_DFL);                                        /* an ignored signal would be discarded */
     listen_for_interrupt();
 }

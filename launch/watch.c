@@ -36,7 +36,7 @@ static json_t *step_row(const char *line, size_t bytes) {
     return NULL;
 }
 
-/* A job changes the file only with its first row. */
+/* A job writes to the file for the first time with its first row. */
 static bool is_of_job(const struct stat *info, const struct flight_set *set) {
     int64_t written_ns = (int64_t)info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec;
     for (int r = 0; r < set->size; r++)
