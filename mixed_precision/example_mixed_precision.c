@@ -5,7 +5,7 @@
  *   1. Gradients underflow in fp16.                Multiply the loss by S; divide by S in fp32.
  *   2. Updates are too small to change a weight.   Add them to an fp32 master copy; compute with the copy, rounded.
  *
- * Exits with 0 if what it prints is what it claims. */
+ * Exits with 0 if all claims that it prints hold. */
 #include "lib/ops/optimizer.h"
 #include "lib/ops/gemm/gemm.h"
 #include "lib/ops/reduce.h"
@@ -80,7 +80,7 @@ static void show_loss_scale(void) {
 
 /* ---- 2. the master copy ---- */
 
-/* A bf16 weight of 1 after `steps` AdamW updates of about -lr each. */
+/* Update a bf16 weight of 1 in `steps` AdamW steps of about -lr each. @return the weight */
 static double train(int steps, double lr, float *master) {
     uint16_t weight, grad;
     float m = 0, v = 0;

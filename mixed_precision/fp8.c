@@ -1,14 +1,14 @@
 /* fp8 with delayed scaling.
  *
- * Idea: products of 8-bit operands run twice as fast as of 16-bit ones, and what backward keeps of their inputs takes
- * half the memory. 8 bits have 2 or 3 bits of mantissa, and a range of 2^-9 .. 448 (E4M3) or 2^-16 .. 57344 (E5M2). So
+ * Idea: products of 8-bit operands run twice as fast as products of 16-bit operands, and inputs that backward keeps
+ * take half the memory. E4M3 has 3 bits of mantissa and a range of 2^-9 .. 448; E5M2 has 2 bits and 2^-16 .. 57344. So
  * every operand has a scale of its own, which puts its largest number at the top of the range:
  *
  *     code = fp8(s x)         x = code / s          s = largest / (2^margin max of the last H amax)
  *
- * amax is the largest |x| of one step. It is known when the step is over: the scale of a step comes from the steps
- * before it, hence *delayed*. Numbers beyond the range saturate. That is rare: tensors change little from step to step,
- * the maximum of H steps outlasts a step of small numbers, and each unit of margin leaves room for twice as large ones.
+ * amax is the largest |x| of one step, known when the step is over. So the scale of a step comes from the steps before
+ * it, hence *delayed*. Numbers beyond the range saturate. Saturation is rare, because tensors change little from step
+ * to step, the maximum of H steps outlasts a step of small numbers, and each unit of margin doubles the room.
  *
  * In the code: every linear step of a layer becomes cast_fp8 and linear_fp8 (lib/ops/fp8.h). Head, embedding and all
  * other ops stay in the model's dtype, and so do weights and gradients: this technique adds to mixed_precision.c, and
@@ -16,19 +16,19 @@
  * model's table, which is the same on all ranks.
  *
  * Why delayed: the scale is one number for the *whole* tensor of a whole step, over all ranks and microbatches. MAX is
- * exact in any order, so it is the same in every layout; replays and split weight gradients see the same scale, because
- * it is fixed during the step. A scale of the present tensor (current scaling) would be that of one microbatch's part,
- * and results would depend on the microbatch's size.
+ * exact in any order, so the scale is the same in every layout. Replays and split weight gradients use the same scale,
+ * because it is fixed during the step. A scale of the present tensor (current scaling) would depend on the microbatch's
+ * size, and so would results.
  *
  * The first step has no amax. Its scales are 1 for x and W. For dy the scale is the global batch's number of tokens, by
  * which the mean has divided it. A tensor that was zero in all steps of the history has these scales, too.
  *
- * Stored where: this step's amax, 3 numbers per weight, in the comm arena; on the host as many scales, and the history,
- * which checkpoints keep. Activations: 1 byte for each number of a linear layer's input.
+ * Stored where: this step's amax, 3 numbers per weight, in the comm arena; 3 scales per weight on the host, with the
+ * history, which checkpoints keep. Activations: 1 byte for each number of a linear layer's input.
  * Sent when: GRAD_UNSCALE, one all-reduce (MAX) of the amax array over the mesh.
  *
- * What breaks: a maximum over fewer ranks than all; ranks then round differently, without any error. An infinite amax:
- * the step is skipped on all ranks alike, as with fp16, and leaves no trace in the history.
+ * What breaks: a maximum over only some ranks, because ranks then round differently, without any error. If an amax is
+ * infinite, all ranks skip the step, as with fp16, and the history does not change.
  *
  * Source: Micikevicius et al. 2022, "FP8 formats for deep learning"; NVIDIA TransformerEngine, DelayedScaling. */
 #include "mixed_precision/fp8.h"
@@ -75,7 +75,7 @@ static enum status fp8_check(const struct plan *plan) {
 /* ---- rewrite: y = linear(x)  ->  x.fp8 = cast_fp8(x); y = linear_fp8(x.fp8) ---- */
 static int number_of(int weight) { return N_FP8_TENSORS * weight; }
 
-/* Dropped after forward where x is: to cast again is cheaper than to keep. */
+/* If x is dropped after forward, its code is, too: casting again is cheaper than keeping the code. */
 static int add_code_slot(struct program *p, const char *block, int x) {
     char name[NAME_MAX_LEN];
     const char *dot = strchr(p->slots[x].name, '.');
@@ -103,7 +103,7 @@ static enum status fp8_rewrite(const struct plan *plan, struct program *p) {
     return OK;
 }
 
-/* ---- what it exchanges, and where it lies ---- */
+/* ---- exchange and memory ---- */
 static int n_tensors(const struct program *p) { return number_of(p->n_params); }
 static int64_t array_bytes(const struct program *p) {
     return arena_align(n_tensors(p) * (int64_t)sizeof(double));
@@ -126,15 +126,15 @@ struct fp8 {
     const struct program *program;
     int n;                               /* tensors: number_of(params) */
     int history;                         /* steps */
-    double margin, targets;              /* 2^margin; of the global batch */
+    double margin, targets;              /* 2^margin; target tokens in the global batch */
     double *scale;                       /* [n], of this step */
-    double *amax, *noted;                /* [n], of this step: in device memory; all ranks', pinned */
-    struct device_mark mark;             /* noted is there */
-    double *past;                        /* [n][history], the newest first; 0: no step */
-    int64_t n_skipped;                   /* in a row */
+    double *amax, *noted;                /* [n], of this step: this rank's, in device memory; all ranks', pinned */
+    struct device_mark mark;             /* noted has arrived */
+    double *past;                        /* [n][history] amax, the newest step first; 0: no step */
+    int64_t n_skipped;                   /* steps skipped in a row */
 };
 
-/* A float: kernels in fp32 and in fp64 use the same number. */
+/* The scale is rounded to a float, so that kernels in fp32 and in fp64 use the same number. */
 static double scale_of(const struct fp8 *f, int i) {
     bool is_dy = i % N_FP8_TENSORS == FP8_DY;
     double most = 0, first = is_dy ? f->targets : 1, largest = is_dy ? FP8_E5M2_MAX : FP8_E4M3_MAX;
@@ -160,7 +160,7 @@ static bool any_infinite(const struct fp8 *f) {
     return false;
 }
 
-enum { PATIENCE = 4 };                   /* steps that may be skipped in a row: of another batch the next may be fine */
+enum { PATIENCE = 4 };                   /* skipped steps in a row that end the run; one may be due to its batch */
 static enum status refuse_to_skip_for_ever(const struct run *r) {
     return FAIL(E_NUMERIC,
                 "fp8: activations or gradients are not finite at step %" PRId64 ", for the %dth time in a row; no "
@@ -168,7 +168,7 @@ static enum status refuse_to_skip_for_ever(const struct run *r) {
                 r->n_step + 1, PATIENCE, r->plan.lr);
 }
 
-/* The maxima over all ranks, to the host. */
+/* Download the maxima over all ranks, and clear amax for the next step. */
 static enum status read_amax(struct run *r, struct fp8 *f) {
     int64_t bytes = f->n * (int64_t)sizeof *f->amax;
     TRY(comm_all_reduce(r->mesh.group[AXIS_MESH], f->amax, f->n, FP64, COMM_MAX));
@@ -178,7 +178,7 @@ static enum status read_amax(struct run *r, struct fp8 *f) {
     return run_wait(r, &f->mark, "the amax of fp8's tensors");
 }
 
-/* Every rank has the same maxima: all skip or none, and all have the same scales. */
+/* Every rank has the same maxima, so all ranks skip or none, and all set the same scales. */
 static enum status agree_on_scales(struct run *r, void *self, const struct event *e) {
     (void)e;
     struct fp8 *f = self;
@@ -255,7 +255,7 @@ static json_t *fp8_save(const void *self) {
     return json_pack("{s:I, s:o}", "skipped", (json_int_t)f->n_skipped, "amax", weights);
 }
 
-/* As many steps as both have. false: something is no amax. */
+/* Load as many steps as the row and this run's history have. false: an element is no amax. */
 static bool load_row(const struct fp8 *f, const json_t *row, double *past) {
     if (!json_is_array(row)) return false;
     for (int h = 0; h < f->history && h < (int)json_array_size(row); h++) {

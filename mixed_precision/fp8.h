@@ -7,6 +7,6 @@ extern const struct technique technique_fp8;
 
 struct fp8_options {
     int on;
-    int64_t history, margin;             /* steps whose amax counts; powers of two below the largest number */
+    int64_t history, margin;             /* steps whose amax counts; a scale leaves room for 2^margin times the amax */
 };
 static inline struct fp8_options *fp8_options(const struct plan *p) { return plan_own(p, &technique_fp8.options); }

@@ -3,12 +3,12 @@
  * Idea: the best scale is the largest that does not overflow. It is not known in advance, and it changes as gradients
  * shrink in training. So try: an overflow is harmless (the step is skipped), and shows that the scale is too large.
  *
- *   overflow                                 credit - 1; when none is left: scale = max(scale / 2, min)
+ *   overflow                                 credit - 1; if no credit is left: scale = max(scale / 2, min)
  *   `window` steps without overflow          scale = 2 scale; credit = hysteresis
  *
  * The credit (hysteresis) forgives a single bad batch: halving at once would cost `window` steps to double again.
- * Overflows need not be adjacent to use it up. At the start, on the way down from 2^32, it is used up once; then each
- * overflow halves the scale.
+ * Overflows need not be adjacent to use up the credit. At the start, on the way down from 2^32, the credit is used up
+ * once; then each overflow halves the scale.
  *
  * Powers of two change the exponent only: scaling and unscaling lose no digit.
  *

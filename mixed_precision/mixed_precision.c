@@ -4,7 +4,7 @@
  * (fp16) bits of significand are enough: their errors are small, random, and average out. There are two exceptions:
  *
  * 1. The precision of weights. A step changes a weight by about lr = 1e-4 of itself. Half a unit in the last place of
- *    bf16 is at least 2^-9 = 2e-3 of it (fp16: 2^-12), so w + dw rounds back to w and the model does not learn. So
+ *    bf16 is at least 2^-9 = 2e-3 of w (fp16: 2^-12), so w + dw rounds back to w and the model does not learn. So
  *    AdamW updates a master copy in fp32, and the model computes with the rounded master:
  *        w16 = round(w32)
  *
@@ -16,8 +16,8 @@
  *    loss_scale.c chooses S. bf16 has fp32's range: S = 1.
  *
  * Stored where, bytes per parameter: weight 2 + gradient 2 (4 with grad-fp32) + optimizer 4 + 4 + 4 (moments, master)
- * = 16 (18), as many as fp32's 4 + 4 + 8. Activations take half. Statistics of layernorm, attention and the loss stay
- * in fp32; every op sums in fp32 and rounds once, when it stores.
+ * = 16 (18); fp32 has 4 + 4 + 8 = 16. Activations take half. Statistics of layernorm, attention and the loss stay in
+ * fp32; every op sums in fp32 and rounds once, when it stores.
  *
  * Sent when: one number per step, whether anything overflowed. All other traffic (gradient buckets, activations between
  * stages, partial sums of tp) halves, because it follows the tensors' types.
@@ -55,7 +55,7 @@ static const struct option OPTIONS[] = {
      AT(min)},
 };
 
-/* Also if only a loss scale is given: check then refuses it for this precision. */
+/* Also on if only a loss scale is given, so that check refuses it in other precisions than fp16. */
 static bool mixed_precision_wanted(const struct plan *plan) {
     return is_16_bit(plan) || mixed_precision_options(plan)->scale != 0;
 }
@@ -92,7 +92,7 @@ static void set_param_dtypes(struct program *p, enum dtype compute, enum dtype g
 }
 
 /* The types of this rank's values follow from the params (program_infer). Values of a neighboring stage have no
- * producer here: set their types, or sender and receiver would disagree on the number of bytes. */
+ * producer on this rank. Set their types, so that sender and receiver agree on the number of bytes. */
 static void set_boundary_dtypes(struct program *p, enum dtype compute) {
     for (int b = 0; b < p->n_blocks; b++) {
         const struct block *x = &p->blocks[b];
@@ -125,7 +125,7 @@ static enum status unscale_or_skip(struct run *r, void *self, const struct event
     TRY(optim_non_finite(r, &r->skipped));
     r->unscale = 1 / r->exec.loss_scale;
     loss_scale_update(s, r->skipped);
-    r->exec.loss_scale = s->scale;                                   /* of the next step's backward */
+    r->exec.loss_scale = s->scale;                                   /* for the next step's backward */
     return loss_scale_is_stuck(s) ? refuse_to_skip_for_ever(r, s) : OK;
 }
 
@@ -149,7 +149,7 @@ static json_t *mixed_precision_save(const void *self) {
                      (json_int_t)s->credit, "n_stuck", (json_int_t)s->n_stuck);
 }
 
-/* Not negative, and far from overflow: with a negative credit the scale would never be halved. */
+/* A count must not be negative, because a negative credit would never halve the scale; nor near overflow. */
 static bool load_count(const json_t *from, const char *key, int64_t *out) {
     const json_t *x = json_object_get(from, key);
     *out = json_is_integer(x) ? (int64_t)json_integer_value(x) : -1;

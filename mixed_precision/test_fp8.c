@@ -1,6 +1,6 @@
 /* ranks: 1 2  more: 4 8  device: cpu  threads: 1
  *
- * fp8 with delayed scaling equals the serial run with fp8, in every layout: in fp64, where the emulation is exact. */
+ * fp8 with delayed scaling equals the serial run with fp8, in every layout. In fp64, where the emulation is exact. */
 #include "cp/cp.h"
 #include "driver/recipe.h"
 #include "lib/checkpoint/checkpoint.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A history of two: in the third step it holds the largest of two steps, and the fourth has forgotten the first. */
+/* With a history of two, step 3 takes the maximum of steps 1 and 2, and step 4 that of steps 2 and 3. */
 static struct plan fp8_plan(void) {
     struct plan p = parity_plan();
     fp8_options(&p)->on = true;
@@ -87,7 +87,7 @@ TEST(test_every_layout_with_fp8_equals_serial_fp64) {
     assert_int_equal(t.failed, 0);
 }
 
-/* E4M3 rounds by 2^-4 at most, E5M2 by 2^-3: a run with fp8 is near one without, and not nearer than that. */
+/* E4M3 rounds by 2^-4 at most, E5M2 by 2^-3. So a run with fp8 must differ from a run without it, but not by much. */
 TEST(test_fp8_does_round) {
     struct plan serial = parity_plan(), p = layout_in_company(fp8_plan(), 0);
     struct reference reference;
@@ -101,8 +101,8 @@ TEST(test_fp8_does_round) {
     assert_true(d.first_grad > 1e-3 && d.first_grad < 1);
 }
 
-/* In narrower dtypes layouts differ by what their sums differ, and a code by an eighth where that crosses a tie. But
- * bytes are bytes, and the product's own scratch is there now. */
+/* In fp32 and bf16, layouts round sums differently, and a code near a tie differs by an eighth. So losses are only
+ * near. But bytes must be exact, and only in these dtypes do products have scratch. */
 static void check_bytes(enum plan_precision precision, int company) {
     struct plan serial = fp8_plan(), p = layout_in_company(fp8_plan(), company);
     struct reference reference;
@@ -146,8 +146,8 @@ TEST(test_linear_layers_keep_one_byte_of_each_number) {
     run_destroy(&r);
 }
 
-/* Activations of a layer: in fp64 the inputs of qkv, fc and fc2 take 8 (C + C + 4 C) bytes less per token, and all four
- * inputs 7 C come back with one byte; proj's is attention's output, which attention keeps. */
+/* Activations of a layer in fp64, per token. Without fp8 the inputs of qkv, fc and fc2 take 8 (C + C + 4 C) bytes; proj
+ * reads attention's output, which attention keeps anyway. With fp8 the codes of all four inputs take 7 C bytes. */
 TEST(test_activations_shrink_by_what_is_cast) {
     struct plan plain = parity_plan(), fp8 = fp8_plan();
     struct run r;
@@ -162,7 +162,7 @@ TEST(test_activations_shrink_by_what_is_cast) {
     assert_int_equal(bytes[0] - bytes[1], plain.layers * tokens * plain.hidden * (8 * 6 - 7));
 }
 
-/* In addition to the loss and the norm, one all-reduce of three numbers per param of the model. */
+/* A step all-reduces the loss, the norm, and three numbers per param of the model for fp8. */
 TEST(test_fp8_sends_what_it_bills) {
     struct plan p = layout_in_company(fp8_plan(), 0);
     struct run r;
@@ -194,7 +194,7 @@ static const struct fp8_rule *any_rule(const struct run *r) {
     return NULL;
 }
 
-/* At the end of backward: what this step has noted, on one rank, and the scales it has used. */
+/* At the end of backward, copy this rank's amax and this step's scales. */
 static enum status look(struct run *r, void *self, const struct event *e) {
     (void)e;
     struct looker *l = self;
@@ -213,7 +213,7 @@ static double expected_scale(const struct looker *l, int tensor, int step, const
     return (double)(float)((dy ? 57344 : 448) / (most * ldexp(1, (int)fp8_options(p)->margin)));
 }
 
-/* The formula; on one rank, where what is noted is all there is. And weights change, so amax does. */
+/* Scales equal the formula. On one rank, whose amax is the maximum over all. Weights change, so scales must move. */
 TEST(test_scales_follow_the_largest_of_the_last_steps) {
     if (comm_world_size() > 1) skip();
     static struct looker l;
@@ -254,7 +254,7 @@ TEST(test_evaluation_leaves_no_trace) {
 /* ---- what is not finite ---- */
 struct poison { int rank; };                                         /* -1: none */
 
-/* An overflow that one rank alone has seen. */
+/* Put an overflow on one rank only. */
 static enum status put_infinity(struct run *r, void *self, const struct event *e) {
     (void)e;
     const struct poison *poison = self;
@@ -363,7 +363,7 @@ TEST(test_a_checkpoints_history_is_looked_at) {
         json_decref(json);
     }
     const struct fp8_rule *rule = any_rule(&r);
-    assert_close(rule->scale[rule->first], 1, 0);                    /* nothing of those is kept */
+    assert_close(rule->scale[rule->first], 1, 0);                    /* no refused history is kept */
     run_destroy(&r);
 }
 

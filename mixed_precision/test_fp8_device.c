@@ -10,7 +10,7 @@
 static struct plan device_plan(enum plan_precision precision) {
     struct plan p = parity_plan();
     p.precision = precision;
-    p.loss_chunk = 0;                                                /* CUDA has the head and its loss as two */
+    p.loss_chunk = 0;                                                /* CUDA has separate ops for head and loss */
     p.micro_batch = 2;
     p.mesh.dp = comm_world_size();
     plan_set_number(&p, "zero", comm_world_size() > 1);
@@ -18,9 +18,9 @@ static struct plan device_plan(enum plan_precision precision) {
     return p;
 }
 
-/* Two sums that differ by a rounding make another code where one crosses a tie: an eighth of a number, in a few of
- * them. What is left in a loss of three steps is far below what fp8 itself changes (test_fp8.c), and a wrong scale or
- * operand is far above. */
+/* The device and the emulation may round sums differently. If such a sum is near a tie, its codes differ by an eighth.
+ * The loss of three steps then changes far less than by fp8 itself (test_fp8.c). A wrong scale or operand changes it
+ * far more. */
 static void check(enum plan_precision precision, double loss, double grad) {
     struct plan serial = device_plan(precision), p = serial;
     struct reference reference;

@@ -2,8 +2,8 @@
 #include "mixed_precision/loss_scale.h"
 #include "tests/test.h"
 
-/* From 16, between 2 and infinity, window 3, hysteresis 2. 'x' is an overflow, '.' a clean step; `after` is the scale
- * after each. Computed by hand from Megatron-LM's rule. */
+/* First scale 16, min 2, window 3, hysteresis 2. 'x' is an overflow, '.' a clean step; `after` is the scale after each
+ * event. Computed by hand from Megatron-LM's rule. */
 struct sequence { const char *says, *events; double after[12]; };
 static const struct sequence sequences[] = {
     {"a window doubles", ".......", {16, 16, 32, 32, 32, 64, 64}},
@@ -45,7 +45,7 @@ TEST(test_fixed_loss_scale_never_moves) {
     assert_true(s.scale == 1000);
 }
 
-/* How many overflows in a row it takes until the scale is stuck; up to 99. */
+/* The number of overflows in a row until the scale is stuck; at most 99. */
 static int overflows_until_stuck(struct loss_scale *s) {
     for (int n = 1; n < 100; n++) {
         loss_scale_update(s, true);
@@ -57,7 +57,7 @@ static int overflows_until_stuck(struct loss_scale *s) {
 TEST(test_loss_scale_is_stuck_after_overflows_at_the_minimum_only) {
     struct loss_scale s;
     loss_scale_init(&s, 16, 2, 3, 2);
-    /* 16 16->8 8->4 4->2, then stays */
+    /* overflows: 16, 16->8, 8->4, 4->2; all others are at the minimum */
     assert_int_equal(overflows_until_stuck(&s), 4 + LOSS_SCALE_PATIENCE * 2);
     loss_scale_init_fixed(&s, 16, 2);
     assert_int_equal(overflows_until_stuck(&s), LOSS_SCALE_PATIENCE * 2);
@@ -67,7 +67,7 @@ TEST(test_a_clean_step_frees_a_stuck_loss_scale) {
     struct loss_scale s;
     loss_scale_init_fixed(&s, 16, 2);
     for (int i = 0; i < 100; i++) {
-        loss_scale_update(&s, i % 4 != 3);                           /* three overflows, one clean step: not four */
+        loss_scale_update(&s, i % 4 != 3);                           /* never four overflows in a row */
         assert_false(loss_scale_is_stuck(&s));
     }
 }

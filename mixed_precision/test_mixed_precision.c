@@ -22,7 +22,7 @@ static struct plan plan_of(enum plan_precision precision) {
     return p;
 }
 
-/* Sizes of which every param fills whole cache lines in two bytes per element, so that bytes count elements exactly. */
+/* With these sizes every param fills whole cache lines, at two bytes per element. So arenas have no gaps. */
 static struct plan round_plan(enum plan_precision precision) {
     struct plan p = plan_of(precision);
     p.layers = 2, p.hidden = 64, p.heads = 4, p.seq = 32, p.vocab = 256;
@@ -41,7 +41,7 @@ static enum status start(struct run *r, const struct plan *plan) {
     return OK;
 }
 
-/* The layouts of this number of ranks with one or two axes of size 2. */
+/* Visit the layouts of this number of ranks whose dp, tp and pp are 1 or 2. */
 static void each_layout(struct plan p, void (*visit)(const struct plan *)) {
     static const int layouts[][3] = {{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {2, 2, 1}, {2, 1, 2}, {1, 2, 2}};
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
@@ -50,7 +50,7 @@ static void each_layout(struct plan p, void (*visit)(const struct plan *)) {
     }
 }
 
-/* ---- what is stored in which type ---- */
+/* ---- types of params and values ---- */
 static void compile(struct run *r, const struct plan *plan, int rank) {
     struct plan p = *plan;
     assert_ok(plan_settle(&p, plan_ranks(&p)));
@@ -103,7 +103,7 @@ TEST(test_neighboring_stages_agree_about_message_bytes) {
     run_destroy(&second);
 }
 
-/* Gradient bytes S on two replicas: an all-reduce sends 2 S (2-1)/2 = S per rank. */
+/* An all-reduce of S bytes of gradients over n replicas sends 2 S (n-1)/n per rank. */
 static void check_gradient_traffic(int grad_fp32) {
     struct plan p = round_plan(PRECISION_BF16);
     struct run r;
@@ -182,8 +182,8 @@ static double largest_difference(const struct first_step *a, const struct first_
 }
 
 /* fp16 gradients differ from fp32's by less than 0.083 (derived in tests/test_parity_mixed.c); with a scale left in, by
- * a factor of 4096. With and without clipping, since clipping would hide a scale that is in the norm as well. A window
- * of one step: the scale doubles after this very step, which must be unscaled by what it was scaled with. */
+ * a factor of 4096. Tests run with and without clipping, because clipping hides a scale that is also in the norm. The
+ * window is one step, so that the scale doubles after this step, which must be unscaled by the scale before. */
 static void check_unscaling(double clip) {
     struct plan half = plan_of(PRECISION_FP16), full = plan_of(PRECISION_FP32);
     struct first_step a = {0}, b = {0};
@@ -207,7 +207,7 @@ TEST(test_norm_and_moments_hold_unscaled_gradients) {
 /* ---- a step is skipped by all or by none ---- */
 struct poison { int rank; };                                         /* -1: none */
 
-/* An overflow that one rank alone can see. */
+/* Put an overflow on one rank only. */
 static enum status put_infinity(struct run *r, void *self, const struct event *e) {
     (void)e;
     const struct poison *poison = self;
@@ -230,7 +230,7 @@ static uint64_t hash_states(const struct run *r) {
     const struct arena *device = &r->arenas[TIER_DEVICE][ROLE_OPTIM], *host = &r->arenas[TIER_HOST][ROLE_OPTIM];
     return hash_bytes(hash_bytes(HASH_BEGINS, device->base, device->bytes), host->base, host->bytes);
 }
-/* Own elements: what others have updated comes with the next forward (zero). */
+/* Own elements only, because with zero the next forward gathers the others. */
 static uint64_t hash_weights(const struct run *r) {
     uint64_t h = HASH_BEGINS;
     for (const struct param *w = r->program.params; w < r->program.params + r->program.n_params; w++)
@@ -282,7 +282,7 @@ TEST(test_one_rank_overflows_and_all_skip) {
     each_layout(plan_of(PRECISION_FP16), check_skipping);
 }
 
-/* With sharded gradients it is normal that only one rank sees an overflow. */
+/* With sharded gradients, only one rank normally has the overflow. */
 TEST(test_one_rank_overflows_and_all_skip_under_zero) {
     struct plan p = plan_of(PRECISION_FP16);
     for (int stage = 1; stage <= 3; stage++) plan_set_number(&p, "zero", stage), each_layout(p, check_skipping);
@@ -297,7 +297,7 @@ TEST(test_fixed_loss_scale_skips_too) {
     each_layout(p, check_skipping);
 }
 
-/* Warmup counts updates: a skipped step does not use up a rate. */
+/* Warmup counts updates, so the step after a skipped one has the rate of the skipped one. */
 TEST(test_a_skipped_step_keeps_its_learning_rate_for_the_next) {
     struct plan p = plan_of(PRECISION_FP16);
     struct run r;
@@ -322,7 +322,7 @@ TEST(test_a_skipped_step_keeps_its_learning_rate_for_the_next) {
 /* ---- and no run skips forever ---- */
 static enum status steps_until_refused(const struct plan *plan, int *n_steps) {
     struct run r;
-    struct poison poison = {0};                                      /* which counts in the norm: replica 0 */
+    struct poison poison = {0};                                      /* replica 0 counts in the norm */
     enum status status = start(&r, plan);
     *n_steps = 0;
     if (status == OK) status = run_subscribe(&r, EVENT_GRAD_COMBINE, put_infinity, &poison);
@@ -342,7 +342,7 @@ static void check_refusal(struct plan p, int expected_steps, const char *word) {
 
 TEST(test_overflow_that_no_scale_avoids_ends_the_run) {
     struct plan p = plan_of(PRECISION_FP16);
-    mixed_precision_options(&p)->min = 1024; /* 4096, 4096, 2048, then 4 times 1024 */
+    mixed_precision_options(&p)->min = 1024; /* scales: 4096, 4096, 2048, then 4 times 1024 */
     check_refusal(p, 3 + 4, "loss-scale-min=1024");
     mixed_precision_options(&p)->scale = 512;
     check_refusal(p, 4, "loss-scale=512");
@@ -394,7 +394,7 @@ TEST(test_a_checkpoints_loss_scale_is_looked_at) {
                                  "{\"scale\": 8, \"n_clean\": 9223372036854775807, \"credit\": 1, \"n_stuck\": 0}"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_fails(load_scale(&r, &s, wrong[i]), E_FORMAT, "loss scale");
-    assert_true(s.scale == 16 && s.n_clean == 0 && s.credit == 2);   /* nothing of those is kept */
+    assert_true(s.scale == 16 && s.n_clean == 0 && s.credit == 2);   /* no refused state is kept */
     assert_ok(load_scale(&r, &s, "{\"scale\": 8, \"n_clean\": 2, \"credit\": 1, \"n_stuck\": 0}"));
     assert_true(s.scale == 8 && s.n_clean == 2 && s.credit == 1 && s.window == 3 && r.exec.loss_scale == 8);
 }

@@ -6,20 +6,20 @@
  *
  *     dx_{L} = x_L            dx_{l-1} = (1 - x_l^2) dx_l                 backward reads x_L, then x_{L-1}, ..., x_1
  *
- * The last that is made is the first that is read, and x_1 is read last: it lies idle longest. Here the device has two
- * buffers, whatever L is; the rest is in host memory.
+ * Backward reads x_L first and x_1 last, so x_1 is idle longest. Here the device has two buffers for any L; the other
+ * activations are in host memory.
  *
- *     forward    x_l is made in buffer l mod 2. It is copied to the host while x_{l+1} is made, so its buffer is free
- *                for x_{l+2}
- *     backward   while dx_{l-1} is made of x_l, x_{l-1} is copied back
+ *     forward    x_l is computed in buffer l mod 2. It is copied to the host while x_{l+1} is computed, so its buffer
+ *                is free for x_{l+2}
+ *     backward   while dx_{l-1} is computed from x_l, x_{l-1} is copied back
  *
- * A copy starts and is awaited. On a GPU it runs meanwhile on a stream of its own; here `start` only takes note, and
- * `await` copies as late as allowed, so that a premature read returns wrong numbers. To show it, the same is done with
- * one buffer, in which x_{l+1} is written over x_l while that is being copied.
+ * On a GPU a copy runs on a stream of its own between `start` and `await`. Here `start` only records the copy, and
+ * `await` copies as late as allowed, so that a premature read returns wrong numbers. To show such numbers, the example
+ * also runs with one buffer, where x_{l+1} overwrites x_l while x_l is being copied.
  *
  * A copy has the same bits, so gradients are compared with ==.
  *
- * park/park.c marks what a model parks; lib/program/lower_park.c puts the rows where they belong.
+ * park/park.c marks what a model parks; lib/program/lower_park.c emits the rows that copy.
  * Source: Rajbhandari et al. 2021, "ZeRO-Infinity", section 5.1.1. */
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
@@ -61,14 +61,14 @@ static void parked(const double *x0, int buffers, double *dx) {
     memcpy(device[0], x0, sizeof(array));
     for (int l = 1; l <= L; l++) {
         layer(device[(l - 1) % buffers], device[l % buffers]);
-        await(&copy);                                                /* x_{l-1} is with the host */
+        await(&copy);                                                /* x_{l-1} is in host memory */
         start(&copy, device[l % buffers], host[l]);
     }
     await(&copy);
     memcpy(dx, host[L], sizeof(array));
     start(&copy, host[L], device[L % BUFFERS]);
     for (int l = L; l > 0; l--) {
-        await(&copy);                                                /* x_l is back */
+        await(&copy);                                                /* x_l is on the device again */
         if (l > 1) start(&copy, host[l - 1], device[(l - 1) % BUFFERS]);
         layer_backward(device[l % BUFFERS], dx);
     }

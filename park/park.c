@@ -1,28 +1,28 @@
 /* Parking activations in host memory.
  *
- * Idea: activations wait for backward, longest in the first layers, whose backward comes last. They need not be in the
- * device's memory meanwhile: copy them to host memory after their last use in forward, and back before their first use
- * in backward. Copies overlap with computation, a block ahead.
+ * Idea: activations wait for backward, longest in the first layers, whose backward comes last. Meanwhile they need not
+ * be in device memory. So copy them to host memory after their last use in forward, and back before their first use in
+ * backward. Copies overlap with computation, a block ahead.
  *
  *   attention   attention's input and output, qkv and y: a fourth of a layer
  *   all         everything of a layer that backward reads
  *   block:N     the same, of the first N layers of a stage
  *
- * Formula: bytes over the bus in a step = 2 x parked bytes of a microbatch x microbatches. They hide if
+ * Formula: bytes over the bus in a step = 2 x parked bytes of a microbatch x microbatches. Computation hides them if
  *   parked bytes of a layer / bandwidth <= time of a layer's forward
  *
- * In the code: a slot is marked `park`. The lowering makes it three values, of which one is in host memory, and rows
- * PARK, UNPARK and COPIED between them (lib/program/lower_park.c); the planner packs frames of host memory on the same
- * time line as the device's. A slot is kept, replayed or parked: slots that recompute has marked stay replayed, and
- * those that it keeps, the input of a layer or a group, may be parked. Statistics are small and stay. Numbers do not
- * change: a copy has the same bits.
+ * In the code: a slot is marked `park`. The lowering gives it three values, one of them in host memory, and rows PARK,
+ * UNPARK and COPIED between them (lib/program/lower_park.c). Frames of host memory are packed on the same time line as
+ * frames of device memory. A slot is kept, replayed or parked: slots that recompute marks are replayed, and slots that
+ * recompute keeps (the input of a layer or a group) may be parked. Statistics are small and stay on the device. A copy
+ * has the same bits, so no number changes.
  *
- * Stored where: on the device two blocks' values at a time, in host memory a frame per microbatch in flight. Sent when:
- * between ranks never.
- * What breaks: device memory that is used again while it is still being copied; a row that reads before its copy is
- * back; host memory of one microbatch that another writes.
+ * Stored where: on the device two blocks' values at a time, in host memory a frame per microbatch in flight. Ranks send
+ * nothing.
+ * What breaks: device memory that is reused while it is being copied; a row that reads a value before its copy is back;
+ * a microbatch that writes the host memory of another.
  *
- * Source: Rajbhandari et al. 2021, "ZeRO-Infinity", section 5.1.1; Ren et al. 2021 for what fits the bus. */
+ * Source: Rajbhandari et al. 2021, "ZeRO-Infinity", section 5.1.1; Ren et al. 2021 for traffic over the bus. */
 #include "park/park.h"
 
 #include <inttypes.h>
@@ -54,20 +54,20 @@ static void mark(struct program *p, int slot) {
     if (!is_data(p, slot) && slot != p->features && !s->replay) s->park = true;
 }
 
-/* All that the step reads and makes, but for statistics. A block's output is the next block's, which reads it. */
+/* Mark the step's inputs and outputs, except statistics and the block's output, which its readers mark. */
 static void mark_step(struct program *p, const struct step *s) {
     for (int k = 0; k < s->n_in; k++) mark(p, s->in[k]);
     for (int k = 0; k < s->n_out; k++)
         if (!(s->op->statistic_out >> k & 1) && !block_gives(&p->blocks[s->block], s->out[k])) mark(p, s->out[k]);
 }
 
-/* Keep statistics on the device: other steps read them, too. */
+/* Unmark statistics that other steps read and have marked. */
 static void keep_statistics(struct program *p, const struct step *s) {
     for (int k = 0; k < s->n_out; k++)
         if (s->op->statistic_out >> k & 1) p->slots[s->out[k]].park = false;
 }
 
-/* How many layers of the block's chunk come before it. */
+/* The number of layers before the block in its chunk. */
 static int place_in_chunk(const struct program *p, int block) {
     int place = 0;
     for (int b = 0; b < block; b++) place += p->blocks[b].is_layer && p->blocks[b].chunk == p->blocks[block].chunk;

@@ -1,7 +1,7 @@
 /* ranks: 1 2  more: 4  device: cpu  threads: 1
  *
- * Which slots are marked; where their rows are, and where their bytes; and that parking changes no bit of any layout,
- * with every byte as planned: on the device, in host memory, and copied. */
+ * Marked slots, the places of their rows, and their bytes. Parking changes no bit of any layout. All bytes are the
+ * planned ones: on the device, in host memory, and copied. */
 #include "park/park.h"
 #include "cp/cp.h"
 #include "driver/recipe.h"
@@ -62,7 +62,7 @@ TEST(test_park_marks_what_it_says) {
     check_marked(plan_of(PARK_BLOCK, 3, RECOMPUTE_NONE), "pos", all, "");
 }
 
-/* A slot is kept, replayed or parked: one of three. */
+/* A slot that is replayed is not parked. */
 TEST(test_park_leaves_what_is_replayed) {
     check_marked(plan_of(PARK_ALL, 0, RECOMPUTE_SELECTIVE), "pos", "qkv att proj res1 fc fc2 res2",
                  "qkv att proj res1 fc fc2");
@@ -95,7 +95,7 @@ static int last_use(const struct tape *t, int value) {
     return -1;
 }
 
-/* How many other blocks compute between two rows. */
+/* The number of blocks that compute between two rows. */
 static int blocks_between(const struct program *p, const struct tape *t, int from, int to) {
     int n = 0, current = -1;
     for (int i = from; i < to; i++) {
@@ -111,7 +111,7 @@ static void lives_until(const struct chunk *k, int value, enum tape_kind tape, i
     assert_true(s->death.tape > tape || (s->death.tape == tape && s->death.row >= row));
 }
 
-/* hidden: how many blocks each copy has to hide behind; none at a tape's end and begin. @return bytes, both ways */
+/* Add to hidden[] the blocks that compute during the copy out and the copy in. @return bytes of both copies */
 static int64_t check_slot(const struct program *p, const struct chunk *k, int slot, int hidden[2]) {
     const struct tape *f = &k->tapes[TAPE_F], *b = &k->tapes[TAPE_B];
     int park = find(f, ROW_PARK, slot), parked = find(f, ROW_COPIED, slot), unpark = find(b, ROW_UNPARK, slot),
@@ -128,7 +128,7 @@ static int64_t check_slot(const struct program *p, const struct chunk *k, int sl
     lives_until(k, here, TAPE_F, parked);
     lives_until(k, host, TAPE_B, back);
     int out = blocks_between(p, f, park, parked), in = blocks_between(p, b, unpark, back);
-    assert_true(out <= 1 && in <= 2);                                /* the one before, and its own up to there */
+    assert_true(out <= 1 && in <= 2);                                /* in: the block before, and part of its own */
     hidden[0] += out;
     hidden[1] += in;
     return 2 * k->values[host].bytes;

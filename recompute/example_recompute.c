@@ -10,10 +10,10 @@
  * Here only x is kept: backward runs h = x A and g = m gelu(h) once more, into scratch that all layers can share.
  * y = g D is not run again, because backward never reads y.
  *
- * The one trap is dropout. The second g must drop the same elements as the first, or the gradient is that of a function
- * which was never evaluated. A generator with a state would have to be reset. A counter has no state: element i's draw
- * is a function of (seed, site, i), and drawing again gives the same mask. So the mask need not be kept either. To show
- * the trap, backward is run a third time with the numbers that a generator would draw next.
+ * The one trap is dropout. The second g must drop the same elements as the first; otherwise the gradient is that of a
+ * function which was never evaluated. A generator with a state would have to be reset. A counter-based generator has no
+ * state: element i's draw is a function of (seed, site, i), and drawing again gives the same mask. So the mask need not
+ * be kept either. To show the trap, backward runs a third time with the numbers that a stateful generator draws next.
  *
  * The same kernels on the same numbers give the same bits, so gradients are compared with ==.
  *
@@ -42,7 +42,7 @@ static void drop(const double *x, double *y, int first) {
         y[i] = rng_uniform(1, rng_stream("dropout"), (uint64_t)(first + i)) < DROP ? 0 : x[i] / (1 - DROP);
 }
 
-/* c (m,n) = a b; a is stored (k,m) when at, b is stored (n,k) when bt */
+/* c (m,n) = a b; a is stored (k,m) if at, b is stored (n,k) if bt */
 static enum status product(int m, int n, int k, bool at, bool bt, const double *a, const double *b, double *c) {
     struct gemm g = {m, n, k, at, bt, .alpha = 1, .ab_dtype = FP64, .c_dtype = FP64};
     return gemm_run(&g, a, b, NULL, c, NULL);
@@ -57,7 +57,7 @@ static enum status gelu(enum row_kind kind, double *x, double *y, double *dy, do
     return op_run(&c, kind);
 }
 
-/* The part that may be dropped: run in forward, and perhaps again in backward. */
+/* Compute h and g in forward, and again in backward if they were dropped. */
 static enum status run_middle(struct chain *c, struct middle *m, int first) {
     TRY(product(R, K, C, false, false, c->x, c->A, m->h));
     TRY(gelu(ROW_FORWARD, m->h, m->g, NULL, NULL));

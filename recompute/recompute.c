@@ -1,19 +1,19 @@
 /* Recomputation (activation checkpointing).
  *
- * Idea: backward reads the results of forward, so these stay in memory in between. Drop those that are large or cheap
+ * Idea: backward reads the results of forward, so they stay in memory until then. Drop results that are large or cheap
  * to recompute, and run their ops once more just before backward needs them.
  *
- *   selective   the attention core if it is materialised (T x T numbers per head), else the outputs of layernorm and
+ *   selective   if attention is materialised, its T x T outputs (per head), otherwise the outputs of layernorm and
  *               gelu: much memory for few flops
  *   full        everything inside a layer: only the layer's input is kept. One more forward without fc2: 2/9 more flops
- *   uniform:N   layers in groups of N: only the input of a group is kept. Backward of a group first replays all of it
- *   block:N     the first N layers of a stage as with full, the others not at all
+ *   uniform:N   layers in groups of N: only the input of a group is kept. Backward of a group first replays the group
+ *   block:N     the first N layers of each chunk as with full; nothing of the other layers
  *
- * In the code: a slot is marked `replay`. The lowering then drops its value after forward, and emits replay rows where
- * a backward row needs it (lib/program/lower.c: require, emit_forward), recursively down to the values that were kept,
- * each at most once. So ops whose results are not needed are not replayed: with `full` these include the last product
- * of a layer and its all-reduce over tp. A collective is replayed only if its result is needed. Dropout draws the same
- * mask because it draws by counter. The bill counts replay rows like all others.
+ * In the code: a slot is marked `replay`. The lowering then drops its value after forward. Where a backward row needs
+ * the value, the lowering emits replay rows (lib/program/lower.c: require, emit_forward), recursively down to kept
+ * values, each row at most once. So ops whose results are not needed are not replayed: with `full` these include the
+ * last product of a layer and its all-reduce over tp. A collective is replayed only if its result is needed. Dropout
+ * draws the same mask because it draws by counter. The bill counts replay rows like all others.
  *
  * Stored where: less in the frames, a little more in scratch. Sent when: at the replay rows.
  * What breaks: a replay that draws another mask; a replay after the weights have changed (they change only between
@@ -55,8 +55,8 @@ static bool is_cheap(const struct op *op) {
     return op == &op_layernorm || op == &op_rmsnorm || op == &op_gelu || op == &op_swiglu;
 }
 
-/* T x T outputs of the attention core, or the outputs of norms and of the MLP's nonlinearity, and what is cast from
- * those alone. Statistics are small and are kept. */
+/* Mark the T x T outputs of materialised attention, or the outputs of norms and of the MLP's nonlinearity and the codes
+ * that are cast from them. Statistics are small and are kept. */
 static void mark_selective(const struct plan *plan, struct program *p, const struct step *s) {
     bool materialised = model_options(plan)->attention == ATTENTION_MATERIALISED;
     if (materialised && s->op == &op_attention_materialised)
@@ -65,14 +65,14 @@ static void mark_selective(const struct plan *plan, struct program *p, const str
     if (s->op == &op_cast_fp8 && p->slots[s->in[0]].replay) p->slots[s->out[0]].replay = true;
 }
 
-/* All outputs of the step but those that are decisions; the block's output too, unless it is the next group's input. */
+/* Mark all outputs of the step, except decisions (kept_out) and, if not output_too, the block's output. */
 static void mark_full(struct program *p, const struct step *s, bool output_too) {
     for (int k = 0; k < s->n_out; k++)
         if (!(s->op->kept_out >> k & 1) && (output_too || !block_gives(&p->blocks[s->block], s->out[k])))
             p->slots[s->out[k]].replay = true;
 }
 
-/* @return how many layers of the block's chunk come before it. *last: it is the chunk's last */
+/* @return the number of layers before the block in its chunk. *last: the block is the chunk's last layer */
 static int place_in_chunk(const struct program *p, int block, bool *last) {
     int place = 0, layers = 0;
     for (int b = 0; b < p->n_blocks; b++) {

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * What is marked, what is saved, what is replayed: read from compiled programs, for every rank of a layout. */
+ * Marked slots, saved bytes and replayed rows of compiled programs, on any rank of a layout. */
 #include "driver/recipe.h"
 #include "lib/cost/activations.h"
 #include "pp/pp.h"
@@ -81,7 +81,7 @@ TEST(test_recompute_none_marks_nothing) {
 }
 
 /* ---- groups of layers ---- */
-/* 'o' the output is kept, '.' it is recomputed, '-' nothing of the layer is; a space between chunks. */
+/* A layer's sign. 'o': its output is kept; '.': its output is recomputed; '-': nothing of the layer is recomputed. */
 static char layer_sign(const struct program *p, int block) {
     char text[512];
     list_marked(p, p->blocks[block].name, text);
@@ -112,7 +112,7 @@ TEST(test_recompute_uniform_keeps_one_input_a_group) {
     }
 }
 
-/* Groups start again with each stage and chunk: what a neighbor sends cannot be recomputed here. */
+/* Groups start again with each stage and chunk, because a rank cannot recompute an input that a neighbor sends. */
 TEST(test_recompute_uniform_groups_end_with_the_chunk) {
     static const char *const stages[] = {"oooo", ".o.o", "..oo", "...o"};
     for (int n = 1; n <= 4; n++)
@@ -174,11 +174,11 @@ TEST(test_recompute_saves_less_the_more_it_drops) {
             run_destroy(&r);
         }
         assert_true(bytes[0] > bytes[1] && bytes[1] > bytes[2]);
-        assert_true(peak[0] > peak[1] && peak[1] > peak[2]);         /* scratch does not use up what frames save */
+        assert_true(peak[0] > peak[1] && peak[1] > peak[2]);         /* scratch grows less than frames shrink */
     }
 }
 
-/* full: each layer keeps only its input, (B,T,C) in fp64. uniform: only the first layer of each group does. */
+/* full: each layer keeps only its input, (B,T,C) in fp64. uniform: each group keeps only its first layer's input. */
 TEST(test_recompute_full_saves_the_input_alone) {
     int64_t layer[LAYERS], input = MICRO * 8 * 16 * 8;
     struct plan full = plan_of(RECOMPUTE_FULL, 0), uniform = plan_of(RECOMPUTE_UNIFORM, 3),
@@ -212,7 +212,7 @@ TEST(test_recompute_drops_what_is_marked) {
 }
 
 /* ---- what is replayed ---- */
-/* times[step]: how often one backward replays it. */
+/* times[step]: how often one backward replays the step. */
 static void count_replays(const struct run *r, int *times) {
     for (int k = 0; k < r->program.n_chunks; k++)
         for (int i = 0; i < r->chunks[k].tapes[TAPE_B].n; i++)
@@ -224,7 +224,7 @@ static const char *slot_name(const struct program *p, const struct step *s) {
     return dot ? dot + 1 : "";
 }
 
-/* Each step in `steps` once in its block, no other at all. A name is that of the slot a step makes. */
+/* Check that each step in `steps` is replayed once in its block, and no other step. A step is named by its output. */
 static void check_replays(const struct plan *plan, const char *steps) {
     struct run r;
     compile(&r, plan, 0);
@@ -240,7 +240,7 @@ static void check_replays(const struct plan *plan, const char *steps) {
     run_destroy(&r);
 }
 
-/* No op reads fc2's product, its all-reduce over tp, or the layer's output: they are not recomputed. */
+/* Backward reads neither fc2's product, nor its all-reduce over tp, nor the layer's output: none is recomputed. */
 TEST(test_recompute_replays_each_step_at_most_once) {
     struct plan plan = plan_of(RECOMPUTE_SELECTIVE, 0);
     struct model_options *m = model_options(&plan);
@@ -249,12 +249,12 @@ TEST(test_recompute_replays_each_step_at_most_once) {
     check_replays(&plan, " att ");
     plan = plan_of(RECOMPUTE_FULL, 0);
     check_replays(&plan, " ln1 qkv att proj res1 ln2 fc gelu ");
-    m->dropout_masks = MASKS_STORE;                                /* then the last residual is replayed, too */
+    m->dropout_masks = MASKS_STORE;                                /* res2 is replayed for its mask */
     check_replays(&plan, " ln1 qkv att proj res1 ln2 fc gelu fc2 res2 ");
 }
 
-/* With tp: proj's all-reduce is replayed, fc2's is not; enter is a view and has no row. With sp: its gathers too, also
- * the head's, but sp replays those with or without recomputation. */
+/* With tp, proj's all-reduce is replayed and fc2's is not; tp_enter is a view and has no row. With sp, its gathers are
+ * replayed, also the head's, with or without recomputation. */
 TEST(test_recompute_replays_collectives_only_when_wanted) {
     struct plan plan = plan_of(RECOMPUTE_FULL, 0);
     plan.mesh.tp = 2;
@@ -265,7 +265,7 @@ TEST(test_recompute_replays_collectives_only_when_wanted) {
     check_replays(&plan, " ln1.in ln2.in lnf.in ");
 }
 
-/* In a group, the next layer's replay reads the output of every layer but the last: these are replayed as a whole. */
+/* In a group, the replay of a layer reads the output of the layer before. So fc2 is replayed, except in the last. */
 TEST(test_recompute_uniform_replays_whole_layers_but_the_last) {
     struct run r;
     struct plan plan = plan_of(RECOMPUTE_UNIFORM, 4);
@@ -292,11 +292,11 @@ static struct bill bill_of(const struct plan *plan) {
 
 /* Per token: a product of (n,k) is 2 n k flops, attention 4 T C. full replays a layer's forward without fc2 (4C,C):
  *   qkv 2 x 3 C^2 + attention 4 T C + proj 2 C^2 + fc 2 x 4 C^2 = 16 C^2 + 4 T C
- * where the layer's forward is 24 C^2 + 4 T C. */
+ * The layer's whole forward is 24 C^2 + 4 T C. */
 TEST(test_recompute_flops_are_the_layers_forward_without_fc2) {
     struct plan none = plan_of(RECOMPUTE_NONE, 0), full = plan_of(RECOMPUTE_FULL, 0),
                 uniform = plan_of(RECOMPUTE_UNIFORM, 4);
-    none.loss_chunk = full.loss_chunk = uniform.loss_chunk = 0;      /* the head's product is in forward then */
+    none.loss_chunk = full.loss_chunk = uniform.loss_chunk = 0;      /* so that the head's product is in forward */
     double C = 16, T = 8, V = 131, tokens = (double)none.global_batch * T, layer = 24 * C * C + 4 * T * C;
     assert_close(bill_of(&none).flops[ROW_REPLAY], 0, 0);
     assert_close(bill_of(&full).flops[ROW_FORWARD], tokens * (LAYERS * layer + 2 * C * V), 1e-6);
@@ -304,7 +304,7 @@ TEST(test_recompute_flops_are_the_layers_forward_without_fc2) {
     assert_close(bill_of(&uniform).flops[ROW_REPLAY], tokens * (LAYERS * layer - LAYERS / 4 * 8 * C * C), 1e-6);
 }
 
-/* Selective replays only one op that counts flops: the core of materialised attention. */
+/* Of the ops that selective replays, only the core of materialised attention has flops in the bill. */
 TEST(test_recompute_selective_flops) {
     struct plan plan = plan_of(RECOMPUTE_SELECTIVE, 0);
     double tokens = (double)plan.global_batch * 8;
@@ -313,7 +313,7 @@ TEST(test_recompute_selective_flops) {
     assert_close(bill_of(&plan).flops[ROW_REPLAY], tokens * LAYERS * 4 * 8 * 16, 1e-6);
 }
 
-/* One more all-reduce per layer and microbatch, of proj's (B,T,C): 2 S (tp-1)/tp. */
+/* full sends one more all-reduce per layer and microbatch, of proj's (B,T,C), S bytes: 2 S (tp-1)/tp. */
 TEST(test_recompute_full_sends_projs_sum_again) {
     struct plan none = plan_of(RECOMPUTE_NONE, 0), full = plan_of(RECOMPUTE_FULL, 0);
     none.mesh.tp = full.mesh.tp = 4;
