@@ -1,28 +1,28 @@
 /* Elastic training.
  *
- * Idea. A rank that dies takes its shard of the weights and moments with it. A checkpoint on disk has the shard, but
- * some minutes old. So let each rank keep its shard of the last steps also in another rank's memory: then the survivors
- * have everything, and go on within a second. (lib/comm/membership/membership.c chooses the ranks that go on, and when
+ * Idea. When a rank dies, its shard of the weights and moments is lost. A checkpoint on disk has the shard, but it is
+ * minutes old. So each rank keeps its shard of the last steps in another rank's memory, too. Then the survivors have
+ * all shards, and continue within a second. (lib/comm/membership/membership.c chooses the ranks that continue, and when
  * a copy may be dropped; lib/checkpoint/snapshot.h defines a snapshot.)
  *
- *     replica r   own shard after step s         copy of replica r-1's after s         of the same place (tp, cp, pp)
- *                 own shard after s - K          copy of replica r-1's after s - K
+ *     replica r   own shard after step s         copy of replica r-1's shard after s         same place (tp, cp, pp)
+ *                 own shard after s - K          copy of replica r-1's shard after s - K
  *
- * Formula. For a shard of B bytes (of AdamW in fp32 12 for each own element: weight and two moments; snapshot_bytes):
+ * Formula. For a shard of B bytes (AdamW in fp32: 12 per own element; snapshot_bytes) and a snapshot every K steps:
  *     memory   2 (B + B of the left neighbor)      on the host, role save
  *     wire     B in K steps, to the right neighbor
  *
- * Stored where: in the run's memory. When an epoch ends, its run is destroyed and this memory is handed over: the new
- * run has memory of its own, and the old snapshots stay until the new epoch is committed.
+ * Stored where: in the run's memory. When an epoch ends, its run is destroyed and this memory is handed over. The new
+ * run has its own memory, and the old snapshots stay until the new epoch is committed.
  *
  * Sent when. After step s the shard is copied, and the copy is sent while step s + 1 computes. It must arrive before
- * the sums of step s + 1. So when a rank has finished a step, every copy of the step before has arrived.
+ * the all-reduce of step s + 1. So when a rank has finished a step, every copy of the step before has arrived.
  *
- *     step s+1   | forward, backward ...........  | BACKWARD_END: wait | sums, update |
+ *     step s+1   | forward, backward ...........  | BACKWARD_END: wait | all-reduce, update |
  *     wire       | snapshot of s -> right         |
  *
- * What breaks: a snapshot that counts before its copy is there; the old ones overwritten too early; moments without
- * their weights; the step's number without its moments (Adam's t).
+ * What breaks: a snapshot that counts before its copy has arrived; old snapshots that are overwritten too early;
+ * moments without their weights; the step's number without its moments (Adam's t).
  *
  * Source: Wang et al. 2023, "Gemini: fast failure recovery in distributed training with in-memory checkpoints",
  * sections 4 and 5. */
@@ -82,7 +82,7 @@ static enum status elastic_check(const struct plan *plan) {
     return OK;
 }
 
-/* The host of each rank; a layout that does not run has all ranks on one host. */
+/* The epoch of the plan's ranks, for their hosts. If the plan has another number of ranks, all are on one host. */
 static struct membership epoch_of(const struct plan *plan) {
     struct membership now, from;
     comm_epoch_members(&now, &from);
@@ -90,7 +90,7 @@ static struct membership epoch_of(const struct plan *plan) {
 }
 
 /* ---- cost ---- */
-/* Bytes of the left neighbor's snapshot; its program may differ from this rank's. */
+/* Bytes of the left neighbor's snapshot. Its program is compiled, because it may differ from this rank's. */
 static enum status bytes_of_left(const struct plan *plan, int64_t *bytes) {
     struct plan other = *plan;
     struct run left;
@@ -106,7 +106,7 @@ static enum status bytes_of_left(const struct plan *plan, int64_t *bytes) {
     return status;
 }
 
-/* It is the last technique: the bill has what the others save. */
+/* elastic is the last technique, so the bill already has the other techniques' save bytes. */
 static enum status elastic_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     int64_t own = snapshot_bytes(c->program, bill->technique_save_bytes), left;
     if (c->schedule->validates)
@@ -168,14 +168,14 @@ void elastic_leave(struct run *r) {
     struct generation *g = elastic_of(r);
     if (!g) return;
     g->goes_on = true;
-    g->coming = NULL;                        /* it is not here, and will not be */
-    if (job.of[0] != g && job.of[1] != g) return;            /* it has kept nothing yet */
+    g->coming = NULL;                        /* the copies in flight will not arrive */
+    if (job.of[0] != g && job.of[1] != g) return;            /* the run has kept no snapshot yet */
     g->handed_over = r->arenas[TIER_HOST][ROLE_SAVE];
     r->arenas[TIER_HOST][ROLE_SAVE] = (struct arena){0};
 }
 
-/* Unless it was left, the job is over. What was left before it had kept anything takes nothing of the others along: an
- * epoch that ends while it begins. */
+/* If elastic_leave was not called, the job is over, and all snapshots are dropped. If it was called before the run kept
+ * a snapshot (its epoch ended while it began), the older snapshots stay. */
 static void elastic_detach(struct run *r, void *self) {
     struct generation *g = self;
     bool kept = job.of[0] == g || job.of[1] == g;

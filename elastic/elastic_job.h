@@ -6,23 +6,23 @@
 #include "lib/comm/membership/membership.h"
 #include "lib/run/run.h"
 
-/* The snapshots of one run: of two steps, its own and its left neighbor's. They lie in the run's memory (role save),
- * which is handed over when the run ends and another one goes on. */
+/* The snapshots of one run, of two steps: this rank's own, and its left neighbor's. They lie in the run's memory (role
+ * save), which is handed over when the run ends and another run continues. */
 struct generation {
-    int left_rank, right_rank;           /* of the mesh */
+    int left_rank, right_rank;           /* neighbors, as ranks of the mesh */
     int64_t own_bytes, left_bytes;
     char *own[2], *left[2];              /* indexed as membership_store.kept.of */
     char *own_header, *left_header;
-    struct membership_snapshot *coming;  /* the snapshot whose copy is in flight; NULL: none is */
+    struct membership_snapshot *coming;  /* the snapshot whose copies are in flight; NULL: none */
     struct comm_request sending, receiving;
     struct arena handed_over;            /* the ended run's memory; base NULL: the run still has it */
-    bool goes_on;                        /* its run ends, and another one goes on */
+    bool goes_on;                        /* elastic_leave was called: another run continues from these snapshots */
 };
 
-/* One per process, which is in one job. of[k]: the memory that store.kept[k] describes. */
+/* One per process. of[k]: the generation that store.kept[k] describes. */
 struct elastic_job {
     enum member_state state;
-    int64_t back;                        /* the step that all go back to, once all have reported */
+    int64_t back;                        /* the step that all ranks go back to, after all have reported */
     struct membership_store store;
     struct generation *of[2];
 };
@@ -30,27 +30,27 @@ struct elastic_job *elastic_job(void);
 
 /** Tell the state machine of an event. @return the action to take. @collective{none} */
 enum member_action elastic_happens(enum member_event);
-/** Wait for the copy in flight; then its snapshot counts. @collective{left and right neighbor}
+/** Wait for the copies in flight; then mark their snapshot as complete. @collective{left and right neighbor}
  *  @errors E_COMM, E_TIMEOUT, E_EPOCH */
 enum status elastic_finish(struct generation *);
 /** Free generation k. */
 void elastic_drop(int k);
-/* ---- the technique's keeper (lib/run/technique.h); these do nothing where the technique is off ---- */
-/** Before the first step: keep the state, and say that this rank can be lost (comm_epoch_commit).
+/* ---- the technique's keeper (lib/run/technique.h); if the technique is off, these functions do nothing ---- */
+/** Before the first step: keep the state, and report that this rank may be lost (comm_epoch_commit).
  *  @collective{mesh} @errors E_MEMORY, E_DEVICE, E_COMM, E_TIMEOUT, E_EPOCH */
 enum status elastic_begin(struct run *);
-/** Is the state after step n_step to be kept? Pure. @collective{none} */
+/** Must the state after step n_step be kept? Pure. @collective{none} */
 bool elastic_is_due(const struct run *, int64_t n_step);
-/** Keep the state after the last finished step; its copy is on its way when this returns.
+/** Keep the state after the last finished step; the copy is in flight when this function returns.
  *  @collective{mesh} @errors as elastic_begin */
 enum status elastic_keep(struct run *);
-/** A planned change ends this epoch, on all ranks: keep the state after the last finished step, and wait for its
- *  copies. @return E_EPOCH  @collective{mesh} @errors as elastic_begin */
+/** A planned change ends this epoch on all ranks: keep the state after the last finished step, wait for its copies and
+ *  then for the next epoch. @return E_EPOCH  @collective{mesh} @errors as elastic_begin */
 enum status elastic_drain(struct run *);
 /** Before the run is destroyed: take over the memory of its snapshots. @collective{none} */
 void elastic_leave(struct run *);
-/** Can all go back to a step in memory that is at least as new as the one on disk (0: there is none)?
- *  *from_memory: yes, with elastic_go_on; else from disk.
+/** Can all ranks go back to a step in memory that is at least as new as the one on disk (0: there is none)?
+ *  *from_memory: true: yes, by elastic_go_on; false: read the checkpoint.
  *  @collective{world} @errors E_COMM, E_TIMEOUT, E_EPOCH */
 enum status elastic_report(const struct plan *, int64_t on_disk, bool *from_memory);
 /** Load the state of step `back` into the new run, which continues with the next step.

@@ -1,4 +1,4 @@
-/* Keeping snapshots: in this rank's memory, and in its right neighbor's. */
+/* Keeps snapshots in this rank's memory, and in its right neighbor's. */
 #include "elastic/elastic_job.h"
 
 #include "lib/checkpoint/snapshot.h"
@@ -40,7 +40,7 @@ static enum status exchange_headers(const struct group *mesh, struct generation 
 }
 
 /* ---- snapshots ---- */
-/* Which of the job's two generations the snapshot belongs to; whose it was is not needed any more. */
+/* The index k of the generation to which snapshot x belongs. If of[k] is not yet g, drop it and store g there. */
 static int generation_of(const struct membership_snapshot *x, struct generation *g) {
     struct elastic_job *job = elastic_job();
     int k = x >= job->store.kept[1].of;
@@ -91,7 +91,7 @@ bool elastic_is_due(const struct run *r, int64_t n_step) {
     return every && n_step % every == 0 && n_step < r->plan.steps && !r->apart;
 }
 
-/* Once all copies of this epoch are complete, no rank goes back to the one before. */
+/* Once this epoch is committed, drop the earlier epoch's snapshots, because no rank goes back to them. */
 static void forget_others(const struct generation *g) {
     for (int k = 0; k < 2 && comm_epoch_is_committed(); k++)
         if (elastic_job()->of[k] != g) elastic_drop(k);
@@ -103,7 +103,7 @@ enum status elastic_drain(struct run *r) {
     comm_epoch_members(&now, &from);
     if (!membership_find(&elastic_job()->store, now.number, r->n_done)) {
         forget_others(g);
-        TRY(optim_rows_settle(r));               /* late updates: they are due with a snapshot */
+        TRY(optim_rows_settle(r));               /* a snapshot needs the late updates */
         TRY(keep(r, g));
     }
     TRY(elastic_finish(g));

@@ -1,8 +1,8 @@
-/* A new epoch: the step that all go back to, and its state in the new layout.
+/* A new epoch: finds the step that all ranks go back to, and loads its state in the new layout.
  *
- *     REPORT   all say the newest step of which they have their own shard and their neighbor's; back = the least
- *     MOVE     the headers of all shards, from their holder (the owner, or its right neighbor); then the load, which
- *              asks them for the bytes (lib/checkpoint/snapshot.h)
+ *     REPORT   each rank reports the newest step of which it has its own shard and its neighbor's; back = the least
+ *     MOVE     each shard's holder (its owner, or the right neighbor) broadcasts the header; then the load requests the
+ *              bytes from the holders (lib/checkpoint/snapshot.h)
  *
  * COPY is elastic_begin, as in any run. */
 #include "elastic/elastic_job.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* ---- REPORT ---- */
-/* Drop snapshots of every epoch but `from`, to which all ranks go back. */
+/* Drop the snapshots of all epochs except `from`, to which all ranks go back. */
 static void drop_others(int32_t from) {
     struct elastic_job *job = elastic_job();
     for (int k = 0; k < 2; k++)
@@ -36,7 +36,7 @@ enum status elastic_report(const struct plan *plan, int64_t on_disk, bool *from_
 }
 
 /* ---- MOVE ---- */
-/* What this process has of place i, if it is the one that all ask for it. */
+/* The header and snapshot of place i, if this process is the holder of place i; otherwise NULL. */
 struct held { const char *header, *snapshot; };
 static struct held held_here(const struct membership *from, const struct membership_shape *shape, int i,
                              const struct membership *now) {
@@ -61,7 +61,7 @@ static enum status share_text(const char *mine, int root, char **out) {
     return comm_broadcast(group_world(), *out, n, UINT8, root);
 }
 
-/* A snapshot begins with its manifest. */
+/* Broadcast the manifest, with which every snapshot begins, and the header of each shard. */
 static enum status share_texts(const struct membership_shape *shape, const struct membership *now,
                                const struct membership *from,
                                struct snapshot_set *set, int *holder, char **manifest) {

@@ -1,6 +1,6 @@
 /* ranks: 3
  *
- * Minimal elastic training: a sum, each term of which one rank has; one of the ranks loses its memory; nothing is lost.
+ * Minimal elastic training: each rank has one term of a sum. One rank loses its memory, and no term is lost.
  *
  *     state of rank r: x_r        step: x_r += sum over ranks of x        every step: a copy of x_r to the right
  *
@@ -9,19 +9,19 @@
  *     1: x_1, copy of x_0        1: ?                            1: x_1            <- from 2
  *     2: x_2, copy of x_1        2: x_2, copy of x_1             2: x_2, copy of x_1
  *
- * The copy is waited for before the next sum. So once a rank has the sum, all ranks have all copies of the step before
- * it: that is the step to which all can go back. Here rank 1 forgets in the middle of step 3, when the others have
- * already added: they have to undo that, or the steps of different ranks would be mixed. So each keeps its own state of
- * the last step as well.
+ * Each rank waits for its copy before the next sum. So when a rank has the sum, all ranks have all copies of the step
+ * before it, and can go back to that step. Here rank 1 forgets in the middle of step 3, when the others have already
+ * added the sum. They have to undo that, because otherwise the steps of different ranks would be mixed. So each rank
+ * keeps its own state of the last step as well.
  *
- * elastic/ does this for every shard of a model, with processes that really die. All values are integers: the result
+ * elastic/ does this for every shard of a model, with processes that really die. All values are integers, so the result
  * must equal, to the bit, that of a run in which no rank forgets. */
 #include "lib/comm/comm_request.h"
 #include <stdio.h>
 
 enum { STEPS = 5, LOST_IN = 3 };
 
-struct kept { double now, before, left; int step; };      /* x_r; x_r and the left one's as they were after `step` */
+struct kept { double now, before, left; int step; };      /* x_r now; after `step`: x_r, and x of the left neighbor */
 
 static enum status keep(struct kept *x, int step) {
     int n = comm_world_size(), rank = comm_world_rank();
@@ -41,7 +41,7 @@ static enum status step(struct kept *x) {
     return OK;
 }
 
-/* Rank `lost` has nothing left; its right neighbor has what it needs, and all go back to the step of that. */
+/* Rank `lost` loses its state. Its right neighbor sends the copy back, and all ranks go back to the copy's step. */
 static enum status go_back(struct kept *x, int lost) {
     int n = comm_world_size(), rank = comm_world_rank(), right = (lost + 1) % n;
     struct comm_request request = {0};
@@ -51,7 +51,7 @@ static enum status go_back(struct kept *x, int lost) {
     if (rank == right) TRY(comm_send_start(group_world(), &x->left, 1, FP64, lost, 0, &request));
     TRY(comm_wait(&request));
     x->now = x->before;
-    return keep(x, x->step);                              /* it can be lost again from here on */
+    return keep(x, x->step);                              /* from here on, another rank may be lost */
 }
 
 static enum status train(int lost, double *out) {

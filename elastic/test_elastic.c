@@ -1,9 +1,8 @@
 /* ranks: 1 2 4  more: 8  device: cpu  threads: 1
  *
- * Snapshots of any layout are taken in any other: to the bit where it is the same one, within 1e-10 elsewhere; from
- * the rank that took them, and from the rank with the copy. Bytes of memory and wire are those of the bill. Nothing
- * here dies:
- * tests/elastic.sh kills. */
+ * A run of any layout loads snapshots of any other layout, from their owners or from the ranks with the copies. The
+ * losses are equal to the bit if the layouts are the same, and otherwise within 1e-10. Bytes of memory and wire are
+ * those of the bill. No process dies here; tests/elastic.sh kills processes. */
 #include "elastic/elastic_job.h"
 
 #include "driver/recipe.h"
@@ -39,7 +38,7 @@ static enum status open_run(struct run *r, struct plan p, enum run_watch watch) 
     return elastic_begin(r);
 }
 
-/* ---- what a rank has of a step: its own, and its left neighbor's ---- */
+/* ---- the snapshots that a rank has of a step: its own, and its left neighbor's ---- */
 struct kept { char *own_header, *left_header, *own, *left; int left_rank; double losses[AFTER]; };
 
 static char *copy_of(const char *from, int64_t bytes) { return memcpy(malloc((size_t)bytes + 1), from, (size_t)bytes); }
@@ -73,7 +72,7 @@ static enum status train_and_keep(struct plan p, struct kept *out) {
     return status;
 }
 
-/* The texts of all ranks, as elastic_membership.c has them when no rank has died. */
+/* Broadcast the headers of all ranks, as elastic_membership.c does when no rank has died. */
 static enum status share_headers(const struct kept *k, const int *holder, bool copies, struct snapshot_set *set) {
     for (int i = 0; i < set->n; i++) {
         bool mine = holder[i] == comm_world_rank();
@@ -143,7 +142,7 @@ TEST(test_snapshots_of_any_layout_are_taken_in_any_other) {
     assert_true(agree_all(ok));
 }
 
-/* Residuals are each rank's own, and go with its shard. Without them the next step's codes are others. */
+/* Each rank's residuals are part of its snapshot. Without them the next step's codes would differ. */
 TEST(test_residuals_are_taken_along) {
     if (comm_world_size() == 1) skip();
     struct plan p = parity_plan();
@@ -152,7 +151,7 @@ TEST(test_residuals_are_taken_along) {
     p.precision = PRECISION_FP32;
     p.mesh.dp = comm_world_size();
     p.micro_batch = 1;
-    p.hidden = 24;                                                   /* tensors of no round size */
+    p.hidden = 24;                                                   /* sizes that are no powers of two */
     grad_options(&p)->codec = CODEC_SIGN;
     grad_options(&p)->feedback = FEEDBACK_ON;
     elastic_options(&p)->every = 1;
@@ -166,14 +165,14 @@ TEST(test_residuals_are_taken_along) {
 }
 
 /* ---- bytes ---- */
-/* Memory of role save, and messages over the mesh, in a run with a snapshot after each of n steps. */
+/* Check the memory of role save, and the messages over the mesh, of a run with a snapshot after each of n steps. */
 static void check_bytes(struct plan p, int n) {
     int64_t bytes[N_TIERS][N_ROLES] = {{0}};
     struct run r;
     double sent = 0, billed = 0;
     elastic_options(&p)->every = 1;
     enum status status = open_run(&r, p, WATCH_PEAKS);
-    if (status == OK) status = steps(&r, 1, NULL);                   /* headers went before */
+    if (status == OK) status = steps(&r, 1, NULL);                   /* the headers are not counted */
     if (status == OK) status = elastic_finish(elastic_of(&r));
     if (status == OK) group_ledger_reset(r.mesh.group[AXIS_MESH]);
     if (status == OK) status = steps(&r, n, NULL);
@@ -198,7 +197,7 @@ static void check_bytes(struct plan p, int n) {
 TEST(test_bytes_are_those_of_the_bill) {
     for (int i = 0; i < N_COMPANIES; i += 3) check_bytes(layout_in_company(parity_plan(), i), 2);
     struct plan p = layout_in_company(parity_plan(), 0);
-    plan_set_number(&p, "save-async", true);                           /* its copy lies before them */
+    plan_set_number(&p, "save-async", true);                           /* its copy lies before the snapshots */
     snprintf(p.save, sizeof p.save, "somewhere");
     check_bytes(p, 1);
 }
@@ -220,10 +219,10 @@ TEST(test_every_third_step_is_kept) {
     assert_true(agree_all(status == OK));
     for (int i = 0; i < 8; i++) assert_int_equal(newest[i], (i + 1) / 3 * 3);
     assert_true(both);
-    assert_int_equal(membership_newest(&elastic_job()->store, 0), -1);    /* it is over: nothing is kept */
+    assert_int_equal(membership_newest(&elastic_job()->store, 0), -1);    /* the job is over: no snapshot is kept */
 }
 
-/* The copy is not counted before it is there: it is waited for before the step's sums. */
+/* A snapshot counts only after its copy has arrived, for which the next step waits before its all-reduce. */
 TEST(test_a_copy_counts_when_it_is_there) {
     struct run r;
     enum status status = open_run(&r, nth_plan(0), WATCH_NOTHING);
@@ -245,7 +244,7 @@ TEST(test_what_has_kept_nothing_takes_nothing_along) {
     if (status == OK) status = elastic_finish(elastic_of(&r));
     elastic_leave(&r);
     run_destroy(&r);
-    if (status == OK) status = layout_open(&r, nth_plan(0), WATCH_NOTHING);     /* and then another one dies */
+    if (status == OK) status = layout_open(&r, nth_plan(0), WATCH_NOTHING);     /* here another rank would die */
     elastic_leave(&r);
     run_destroy(&r);
     int64_t newest = membership_newest(&elastic_job()->store, 0);

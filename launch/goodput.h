@@ -25,5 +25,5 @@ struct goodput_rows {
     double stalls_s;               /* seconds that training stopped for saves */
 };
 /** Read the rows from byte `from` on. A repeated step undoes its earlier row and all rows after that. Steps after
- *  last_step are lost. Lines that are no rows are skipped. @errors E_IO: there is no such file; E_MEMORY */
+ *  last_step are lost. Lines that are no rows are skipped. @errors E_DATA: there is no such file; E_IO; E_MEMORY */
 enum status goodput_read(const char *path, int64_t from, int64_t last_step, struct goodput_rows *out);

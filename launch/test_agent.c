@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* The agent, with shells as ranks. Shells never say that they have finished, so every end is a failure. */
+/* The agent, with shells as ranks. Shells never mark themselves as finished, so every end is a failure. */
 #include "launch/agent.h"
 #include "lib/base/clock.h"
 #include "lib/comm/direct/job.h"
@@ -55,14 +55,14 @@ static bool says(const char *text) { return strstr(err, text) != NULL; }
 /* Slot R runs SHELL; the others sleep. */
 #define ONLY_RANK(r, what) "case $" OWN_JOB_VARIABLE " in slot=" #r "*) " what ";; *) exec sleep 100;; esac"
 
-/* One is killed; the others end half a second later. */
+/* The rank `slot` is killed; the others end half a second later. */
 #define DIES(slot) "case $" OWN_JOB_VARIABLE " in slot=" #slot "*) kill -9 $$;; *) sleep 0.5; exit 4;; esac"
 
 TEST(test_the_first_that_fails_ends_the_others) {
     assert_int_equal(run("3", ONLY_RANK(1, "exit 7"), 0, NULL), 7);
     assert_true(says("trivium agent: rank 1 on host ") && says(" ended with code 7\n"));
     assert_true(took_s < 10);
-    assert_int_equal(run("3", ONLY_RANK(2, "exit 0"), 0, NULL), 1);    /* code 0, but it has not finished */
+    assert_int_equal(run("3", ONLY_RANK(2, "exit 0"), 0, NULL), 1);    /* code 0, but not marked as finished */
     assert_true(says("rank 2 on host ") && says(" ended with code 0\n"));
     assert_int_equal(run("2", ONLY_RANK(0, "kill -9 $$"), 0, NULL), 128 + SIGKILL);
     assert_true(says("rank 0 on host ") && says(" was killed by signal 9 (Killed)\n"));
@@ -81,19 +81,19 @@ TEST(test_who_does_not_end_is_killed) {
 TEST(test_signals_are_passed_on) {
     char shell[512], file[256];
     snprintf(file, sizeof file, "%s", test_path("ready"));
-    /* each but the last makes the file when it listens; then both wait */
+    /* rank 0 makes the file when both ranks have had time to set their traps; then both wait */
     snprintf(shell, sizeof shell, "trap 'exit 9' USR1; case $" OWN_JOB_VARIABLE " in slot=0*) sleep 0.2; touch %s;; "
              "esac; while :; do sleep 0.05; done", file);
     assert_int_equal(run("2", shell, SIGUSR1, file), 9);
     unlink(file);
     snprintf(shell, sizeof shell, "touch %s; exec sleep 100", file);
-    assert_int_equal(run("2", shell, SIGTERM, file), 1);             /* no rank was killed by a signal of its own */
+    assert_int_equal(run("2", shell, SIGTERM, file), 1);             /* only the agent's TERM ended the ranks */
     assert_string_equal(err, "");
     assert_true(took_s < 10);
 }
 
-/* Shells never finish, so each of these jobs fails at last. Nor do they write the shape of a replica, so without a
- * spare the job ends. */
+/* Shells never mark themselves as finished, so each of these jobs fails at last. They do not write the shape of a
+ * replica either, so without a spare the job ends. */
 TEST(test_who_is_left_goes_on) {
     options[0] = "--elastic", options[1] = "2";
     assert_int_equal(run("3", ONLY_RANK(1, "kill -9 $$"), 0, NULL), 128 + SIGKILL);
@@ -104,8 +104,8 @@ TEST(test_who_is_left_goes_on) {
     assert_true(says("agent: rank ") && says(" ended with code 4"));
     assert_int_equal(run("3", DIES(3), 0, NULL), 4);
     assert_true(says("has killed spare 3; nothing is lost\n") && !says("epoch 1"));
-    assert_int_equal(run("3", ONLY_RANK(1, "exit 5"), 0, NULL), 5);                     /* not by a signal: the job
-                                                                                         * ends */
+    assert_int_equal(run("3", ONLY_RANK(1, "exit 5"), 0, NULL), 5);                     /* no signal killed it: the
+                                                                                         * job ends */
     memset(options, 0, sizeof options);
 }
 

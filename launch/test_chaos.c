@@ -33,7 +33,7 @@ TEST(test_an_act_is_a_function_of_seed_and_number) {
     assert_close(kinds[CHAOS_KILL] / (double)N, 11. / 20, 0.03);
     assert_close(kinds[CHAOS_STOP] / (double)N, 5. / 20, 0.03);
     assert_close(two / (double)kinds[CHAOS_KILL], 0.25, 0.05);
-    assert_int_equal(hit[3], 0);                                     /* it is dead already */
+    assert_int_equal(hit[3], 0);                                     /* slot 3 is dead already */
     for (int s = 0; s < 6; s++) assert_true(s == 3 || hit[s] > N / 10);
     int same = 0;
     for (int k = 0; k < 100; k++) same += chaos_act(7, k, 1, 1, &job).slot[0] == chaos_act(8, k, 1, 1, &job).slot[0];
@@ -47,10 +47,10 @@ TEST(test_enough_are_always_left) {
     for (int k = 0; k < 1000; k++) {
         struct chaos_act a = chaos_act(3, k, 1, 1, &job);
         kills += a.kind == CHAOS_KILL;
-        assert_int_equal(a.n, 1);                                    /* two would leave two */
+        assert_int_equal(a.n, 1);                                    /* two deaths would leave two ranks of 3 */
     }
     assert_true(kills > 400);
-    job.shape.n_inner = job.least = 2;                               /* tp 2: of three a replica is left */
+    job.shape.n_inner = job.least = 2;                               /* tp 2: three ranks have one whole replica */
     alive[1] = false;
     for (int k = 0; k < 1000; k++) assert_int_equal(chaos_act(3, k, 1, 1, &job).n, 1);
     alive[1] = true;
@@ -89,11 +89,11 @@ TEST(test_what_is_cut) {
 TEST(test_what_it_cost) {
     struct chaos_costs c = {0};
     char text[512] = "";
-    chaos_look(&c, 0, 0, 1);                                         /* nothing is done yet */
+    chaos_look(&c, 0, 0, 1);                                         /* no step is done yet */
     for (int s = 1; s <= 10; s++) chaos_look(&c, 0, s, 9 + s);
-    chaos_look(&c, 0, 10, 19.5);                                     /* nothing new */
+    chaos_look(&c, 0, 10, 19.5);                                     /* no new step */
     chaos_died(&c, 20);
-    chaos_died(&c, 21);                                              /* before there was a step */
+    chaos_died(&c, 21);                                              /* a second death before the next step */
     chaos_look(&c, 2, 10, 22);                                       /* step 10 once more */
     chaos_look(&c, 2, 11, 23);
     chaos_died(&c, 24);

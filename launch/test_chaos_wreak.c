@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* Chaos on a job that is only a memory, with a hand that records its calls. */
+/* Chaos on a job that is only a memory, without processes. The wreak_hand records its calls. */
 #include "launch/chaos_wreak.h"
 #include "tests/test.h"
 
@@ -69,8 +69,8 @@ TEST(test_who_is_slowed_goes_on) {
     assert_true(w.costs.acts[CHAOS_SLOW] == n_of[SIGSTOP] && w.costs.acts[CHAOS_CUT] == n_cut);
 }
 
-/* A slowed rank that gets no core at once may have to wait for one: if it were slowed again meanwhile, it would not
- * move for --hang-timeout and be killed, though no rank may be lost. */
+/* A slowed rank that continues may have to wait for a core. If it is slowed again before it gets one, it does not move
+ * for --hang-timeout and is killed, though no rank may be lost. */
 TEST(test_who_was_slowed_rests) {
     struct wreak w = {.seed = 7, .mean_s = 0.05, .hang_s = 1.5};
     begin();
@@ -79,7 +79,7 @@ TEST(test_who_was_slowed_rests) {
     assert_true(least_rest_s > 1.45 && least_rest_s < 2);
 }
 
-/* One rank may die. Until its death is seen, no other one is killed or stopped for good. */
+/* One rank may die. Until the agent sees its death, no other rank is killed or stopped for good. */
 TEST(test_who_is_to_die_is_not_counted_on) {
     struct wreak w = {.seed = 7, .mean_s = 0.1, .hang_s = 1};
     begin();

@@ -10,7 +10,7 @@
 
 TEST(test_interval_in_steps) {
     assert_int_equal(goodput_interval_steps(0.5, 3600, 0.25), 240);
-    assert_int_equal(goodput_interval_steps(0.5, 3600, 100), 1); /* not less than each step */
+    assert_int_equal(goodput_interval_steps(0.5, 3600, 100), 1); /* at least one step */
     assert_int_equal(goodput_interval_steps(0, 3600, 0.25), 0);
     assert_int_equal(goodput_interval_steps(0.5, 3600, 0), 0);
     char text[256];
@@ -29,8 +29,8 @@ static const char *file_of(const char *text) {
     return path;
 }
 
-/* Steps 1 to 4, a failure, on from the checkpoint of step 2: 3 and 4 come again, and the half line of the one that was
- * killed is none. */
+/* Steps 1 to 4, then a failure; the next attempt continues from the checkpoint of step 2 and repeats steps 3 and 4. The
+ * killed attempt's half line is no row. */
 #define ATTEMPTS                                                                                                       \
     "{\"step\":1,\"loss\":3,\"step_ms\":1000}\n{\"step\":2,\"loss\":3,\"step_ms\":1000}\n"                             \
     "{\"step\":2,\"save_ms\":700,\"stall_ms\":500,\"save_failures\":0}\n{\"step\":3,\"step_ms\":4000}\n"               \
@@ -56,11 +56,11 @@ TEST(test_rows_after_the_last_checkpoint_are_lost) {
     assert_int_equal(r.n_undone, 3);
     assert_ok(
         goodput_read(file_of(ATTEMPTS), (int64_t)strlen("{\"step\":1,\"loss\":3,\"step_ms\":1000}\n"), INT64_MAX, &r));
-    assert_int_equal(r.n_steps, 4); /* what was in the file before */
+    assert_int_equal(r.n_steps, 4); /* the first row was there before the job */
     assert_fails(goodput_read("/nowhere/rows", 0, 4, &r), E_DATA, "/nowhere/rows", "No such file");
 }
 
-/* A pipe has no writer any more, and a device no end. */
+/* A pipe may have no writer, and a device may have no end, so the read would not return. */
 TEST(test_metrics_that_are_no_file_are_not_read) {
     struct goodput_rows rows;
     const char *pipe = test_path("goodput-pipe");

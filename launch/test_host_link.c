@@ -34,7 +34,7 @@ static void close_ends(struct ends *e) {
 static bool next(struct host_link *from, struct host_link *to, struct host_message *m) {
     for (int i = 0; i < 2000; i++) {
         if (host_link_next(to, m)) return true;
-        host_link_step(from, from->said_s);      /* never long enough for a sign of life */
+        host_link_step(from, from->said_s);      /* the time never reaches the next `alive` */
         host_link_step(to, to->said_s);
     }
     return false;
@@ -62,7 +62,7 @@ TEST(test_messages_arrive_in_order) {
     close_ends(&e);
 }
 
-/* A message that arrives byte by byte is the same, and is there only after its last byte. */
+/* A message that arrives byte by byte is complete only after its last byte. */
 TEST(test_a_message_is_whole_or_none) {
     struct ends e = open_ends();
     struct host_message m;
@@ -76,7 +76,7 @@ TEST(test_a_message_is_whole_or_none) {
     close_ends(&e);
 }
 
-/* The largest message: more than a socket takes at once, and all that an end has room for. */
+/* The largest message fills an end's buffer, and is more than a socket takes at once. */
 TEST(test_a_long_message) {
     struct ends e = open_ends();
     struct host_message m;
@@ -109,8 +109,8 @@ TEST(test_what_is_no_message_ends_the_connection) {
     const char *no = "it has said what is no message";
     assert_string_equal(after(HOST_ALIVE, 0, true), "a message");
     assert_string_equal(after(HOST_STATE, sizeof(struct host_word), true), "waits");
-    assert_string_equal(after(HOST_STATE, sizeof(struct host_word), false), no);     /* the lighthouse has no state */
-    assert_string_equal(after(HOST_EPOCH, sizeof(struct membership), true), no);     /* and agents open no epoch */
+    assert_string_equal(after(HOST_STATE, sizeof(struct host_word), false), no);     /* goes only up */
+    assert_string_equal(after(HOST_EPOCH, sizeof(struct membership), true), no);     /* goes only down */
     assert_string_equal(after(HOST_STATE, sizeof(struct host_word) - 1, true), no);
     assert_string_equal(after(HOST_STATE, sizeof(struct host_word) + 1, true), no);
     assert_string_equal(after(HOST_HERE, HOST_MOST_NAME + 1, true), no);
@@ -121,7 +121,7 @@ TEST(test_what_is_no_message_ends_the_connection) {
     assert_string_equal(after(UINT32_MAX, 0, true), no);
 }
 
-/* Messages before the end of a connection still count. */
+/* Messages that came before the end of a connection are still delivered. */
 TEST(test_the_end_comes_after_what_was_said) {
     struct ends e = open_ends();
     struct host_message m;
@@ -162,7 +162,7 @@ TEST(test_what_was_changed_on_its_way_is_no_message) {
         struct host_message m;
         host_link_say(from, HOST_ALIVE, NULL, 0);
         assert_true(next(from, to, &m) && m.kind == HOST_ALIVE);
-        const void *forged = way ? (const void *)alive : over;       /* as it would be without a seal */
+        const void *forged = way ? (const void *)alive : over;       /* a valid message without a seal */
         const size_t bytes = way ? sizeof alive : sizeof over;
         assert_int_equal(send(from->fd, forged, bytes, 0), bytes);
         for (int i = 0; i < 3; i++) host_link_say(from, HOST_ALIVE, NULL, 0);
@@ -174,7 +174,7 @@ TEST(test_what_was_changed_on_its_way_is_no_message) {
     }
 }
 
-/* A peer that reads nothing does not fill this end's memory. */
+/* If a peer reads nothing, this end gives it up before the queue fills the memory. */
 TEST(test_who_reads_nothing_is_given_up) {
     struct ends e = open_ends();
     char *body = calloc(1, HOST_MOST_TEXT);
@@ -217,7 +217,7 @@ TEST(test_a_job_is_written_and_read) {
     assert_fails(host_job_read(&m, &t), E_FORMAT, "cut short");
     ((struct host_job *)(void *)body)->n_texts -= 2;
     assert_fails(host_job_read(&m, &t), E_FORMAT, "cut short");
-    /* and other settings do not get into the environment */
+    /* a job with other settings is refused */
     ((struct host_job *)(void *)body)->n_texts++;
     ((struct host_job *)(void *)body)->n_settings++;
     assert_fails(host_job_read(&m, &t), E_FORMAT, "the setting trivium, which ranks do not get");

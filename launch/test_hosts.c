@@ -170,7 +170,7 @@ static void open_door(void) {
     assert_ok(host_door_open(&door, (struct network_address){0x7f000001, 0}, secret));
 }
 
-/* A process that knocks with this secret. @return its exit code: 0 came in */
+/* Start a process that calls the door with this secret; its exit code is 0 if it is admitted. @return its pid */
 static pid_t knock(const unsigned char *with) {
     pid_t pid = fork();
     if (pid) return pid;
@@ -183,7 +183,7 @@ static int ends(pid_t pid) {
     waitpid(pid, &status, 0);
     return WEXITSTATUS(status);
 }
-/* The connection of the next caller that comes in within this number of seconds; -1: none. */
+/* The connection of the next caller that is admitted within this number of seconds; -1: none. */
 static int comes(double seconds) {
     struct sealed wire;
     bool in = false;
@@ -211,7 +211,7 @@ TEST(test_who_knows_the_secret_comes_in) {
     int fd = comes(5);
     assert_true(fd >= 0);
     assert_int_equal(getpeername(fd, (struct sockaddr *)&from, &n), 0);
-    assert_true(ntohl(from.sin_addr.s_addr) == 0x7f000004);      /* from the address that it was given */
+    assert_true(ntohl(from.sin_addr.s_addr) == 0x7f000004);      /* the local address that knock gave */
     assert_int_equal(ends(pid), 0);
     assert_true(door.wire.shown_out == 0);
     close(fd);
@@ -231,15 +231,15 @@ TEST(test_nobody_else_comes_in) {
     char zeros[512] = "";
     assert_int_equal(send(noise, zeros, sizeof zeros, 0), sizeof zeros);
     assert_int_equal(comes(0.2), -1);
-    int unproven = call();                       /* a hello, and then a proof of nothing */
+    int unproven = call();                       /* a hello, and then an invalid proof */
     assert_int_equal(send(unproven, &hello, sizeof hello, 0), sizeof hello);
     assert_int_equal(comes(0.2), -1);
     assert_int_equal(send(unproven, zeros, sizeof(struct greeting_proof), 0), sizeof(struct greeting_proof));
-    int to_a_rank = call();                      /* what opens a rank's door does not open this one */
+    int to_a_rank = call();                      /* a greeting for a rank */
     assert_int_equal(send(to_a_rank, &rank, sizeof rank, 0), sizeof rank);
     assert_int_equal(comes(0.2), -1);
-    assert_int_equal(door.wire.shown_out, 4);         /* all but the silent one, which still has time */
-    pid = knock(secret);                         /* meanwhile others come in */
+    assert_int_equal(door.wire.shown_out, 4);         /* the silent caller still has time */
+    pid = knock(secret);                         /* meanwhile other callers are admitted */
     int fd = comes(5);
     assert_true(fd >= 0 && ends(pid) == 0);
     assert_int_equal(comes(WIRE_GREETING_S), -1);
@@ -256,7 +256,7 @@ TEST(test_nobody_at_home) {
     assert_fails(host_door_knock(at, 0, secret, 0.3, &wire), E_COMM, "no lighthouse at 127.0.0.1:", "--meet");
 }
 
-/* It hangs up, as one that has too many at its door, and then it answers. */
+/* The lighthouse hangs up, as with too many callers at its door; the second call is admitted. */
 TEST(test_who_gets_no_answer_knocks_again) {
     struct sealed wire;
     int fd;
@@ -274,8 +274,8 @@ TEST(test_who_gets_no_answer_knocks_again) {
     host_door_close(&door);
 }
 
-/* More callers that say nothing than there are places for, and an agent behind them, of the same address: it comes in.
- * Meanwhile the lighthouse does not wait for calls that it would not take. */
+/* There are more silent callers than places at the door. An agent from the same address comes after them and is
+ * admitted. While the places of one address are taken, the lighthouse does not poll for new calls. */
 TEST(test_a_crowd_at_the_door_keeps_no_agent_out) {
     enum { CROWD = 600 };
     struct pollfd p[1 + WIRE_STRANGERS];

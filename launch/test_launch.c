@@ -13,7 +13,7 @@
 
 static struct launch_filter filter;
 
-/* The part of `text` that the filter passes, fed line by line as in launch_job. */
+/* Feed `text` to the filter line by line, as launch_job does. @return the lines that pass */
 static const char *through(const char *text) {
     static char passed[8192];
     passed[0] = 0;
@@ -108,7 +108,7 @@ TEST(test_filter_reads_what_the_agent_says) {
 
 TEST(test_filter_drops_reads_of_a_dead_rank) {
     assert_string_equal(through("[n1:99] Read -1, expected 8192, errno = 3\n"), "");
-    assert_unchanged("[n1:99] Read -1, expected 8192, errno = 1\n"); /* EPERM: the user must see it */
+    assert_unchanged("[n1:99] Read -1, expected 8192, errno = 1\n"); /* the user must see EPERM */
     assert_unchanged("[n1:99] Read the manual\n");
 }
 
@@ -140,7 +140,7 @@ TEST(test_filter_passes_other_blocks) {
     assert_unchanged(DASHES "a rank's own table\n" DASHES "1 2 3\n" DASHES DASHES "no more\n" DASHES);
     assert_unchanged(DASHES);
     assert_unchanged("--- short ---\n-----\n");
-    /* and is not misled about where the next one begins */
+    /* the next block is still found */
     assert_string_equal(through(DASHES "a rule alone\n" DASHES ENDED_EARLY DASHES "end\n"),
                         DASHES "a rule alone\nend\n");
 }

@@ -55,7 +55,7 @@ TEST(test_a_loss_that_is_not_finite_is_tried_once_more) {
     assert_int_equal(launch_judge_numeric(12, 0, false, 0, 3), ATTEMPT_DONE);
     assert_int_equal(launch_judge_numeric(12, 12, true, 1, 3), ATTEMPT_DIVERGED);
     assert_int_equal(launch_judge_numeric(11, 12, true, 1, 3), ATTEMPT_DIVERGED);
-    assert_int_equal(launch_judge_numeric(99, 12, true, 1, 3), ATTEMPT_AGAIN);  /* another one */
+    assert_int_equal(launch_judge_numeric(99, 12, true, 1, 3), ATTEMPT_AGAIN);  /* a later step: a new failure */
     assert_int_equal(launch_judge_numeric(99, 12, true, 3, 3), ATTEMPT_NO_MORE);
 }
 
@@ -81,7 +81,7 @@ TEST(test_progress_is_a_further_step_of_this_job) {
     again = {"step-00000100", 7}, next = {"step-00000200", 8};
     int64_t best = -1;
     assert_false(launch_is_further(&none, &none, &best));
-    assert_false(launch_is_further(&old, &old, &best)); /* an older run's */
+    assert_false(launch_is_further(&old, &old, &best)); /* an older run's checkpoint */
     assert_true(launch_is_further(&first, &old, &best));
     assert_false(launch_is_further(&again, &old, &best));
     assert_true(launch_is_further(&next, &old, &best));
@@ -118,7 +118,7 @@ TEST(test_mark_is_a_whole_variable) {
     assert_true(launch_mark_in(environment, sizeof environment, "TRIVIUM_JOB=12.5"));
     assert_false(launch_mark_in(environment, sizeof environment, "TRIVIUM_JOB=12."));
     assert_false(launch_mark_in(environment, sizeof environment, "TRIVIUM_JOB=12.6"));
-    assert_false(launch_mark_in("TRIVIUM_JOB=12.5", 16, "TRIVIUM_JOB=12.5")); /* cut off: it may go on */
+    assert_false(launch_mark_in("TRIVIUM_JOB=12.5", 16, "TRIVIUM_JOB=12.5")); /* without NUL, the value may be longer */
     assert_false(launch_mark_in("", 0, "TRIVIUM_JOB=12.5"));
 }
 

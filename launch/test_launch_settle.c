@@ -17,8 +17,8 @@ static const char *config(const char *name, const char *text) {
     return path;
 }
 
-/* The words that set what `text` sets, with the file's path for each @, but for the change; joined. Parsed again, they
- * set the same options. */
+/* The settled words of command `text`, with `path` for each @, after launch_change(resume, dp); joined. Check that they
+ * set the same options when parsed again. */
 static const char *changed(const char *text, const char *path, const char *resume, int64_t dp, struct plan *before,
                            struct plan *after) {
     static char joined[4096];
@@ -64,7 +64,7 @@ TEST(test_what_config_files_say_is_in_the_words) {
     assert_string_equal(settled("train --dp 2", path, &before, &after), "train --dp=2");
 }
 
-/* The file that a config file may name has at most this line's length. */
+/* A value of 160 characters in a config file is not cut. */
 TEST(test_a_long_value_is_whole) {
     char text[256] = "schedule = file:";
     struct plan before, after;

@@ -23,7 +23,7 @@ static bool is_silent[3];
 static struct host_job job;
 
 /* ---- a lighthouse, and agents ---- */
-/* A port that no process listens on now. */
+/* Find a free port: `at`, `meet`. */
 static void find_port(void) {
     struct host_door door;
     assert_ok(host_door_open(&door, (struct network_address){0x7f000001, 0}, secret));
@@ -32,7 +32,7 @@ static void find_port(void) {
     host_address_text(&at, meet);
 }
 
-/* --host LIST and more options, for /bin/true. */
+/* Start a lighthouse with --host LIST and further options; its ranks would run /bin/true. */
 static void start(const char *list, const char *options) {
     const char *words[] = {"--comm-transport", "direct", "--host", list, "--agent-command", "none", "--meet", meet};
     const char *argv[24];
@@ -78,7 +78,7 @@ static void come(int h, const char *name) {
     host_link_flush(&host[h], 1);
 }
 
-/* The next message to h within this number of seconds, except signs of life. Hosts that speak send theirs meanwhile. */
+/* The next message to h, other than `alive`, within this number of seconds. Hosts that are not silent send theirs. */
 static bool hears(int h, double seconds, struct host_message *m) {
     for (double until_s = clock_s() + seconds; clock_s() < until_s; usleep(1000)) {
         for (int k = 0; k < 3; k++)
@@ -124,8 +124,8 @@ static void leave(int h) {
     host[h].fd = -1;
 }
 
-/* End the job, once the lighthouse has seen the signal: an agent that leaves earlier would be a lost host.
- * @return the code */
+/* End the job by a signal. Agents leave only after the lighthouse has seen it, because an earlier end would be a lost
+ * host. @return the exit code */
 static int finish(void) {
     struct host_message m;
     int status, h = 0;
@@ -143,7 +143,7 @@ static int ends(void) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* options: --elastic and what follows. */
+/* options: --elastic and further options. */
 static void begin(const char *list, const char *options) {
     static const char *const names[] = {"a", "b", "c"};
     int n = 1;
@@ -154,7 +154,7 @@ static void begin(const char *list, const char *options) {
     for (int h = 0; h < n; h++) hears_job(h);
 }
 
-/* Any rank may be left out: rank 0 has sent this shape. */
+/* Begin a job in which any rank may be left out, by the shape that rank 0 sends. */
 static void begin_elastic(const char *list, const char *options) {
     const struct membership_shape any_number = {1, 1, 0, 0, 0, {0}};
     begin(list, options);
@@ -182,14 +182,14 @@ TEST(test_what_is_passed_on) {
     assert_true(word.slot == 1 && word.value == 0x7f00000112345);
     host_link_say_word(&host[1], HOST_KEPT, 0, 0, 77);
     assert_true(hears_word(0, HOST_KEPT).value == 77);
-    assert_true(hears_nothing(1));                                   /* not back to its sender */
+    assert_true(hears_nothing(1));                                   /* `kept` does not go back to its sender */
     kill(lighthouse, SIGUSR1);
     assert_true(hears_word(0, HOST_SIGNAL).value == SIGUSR1 && hears_word(1, HOST_SIGNAL).value == SIGUSR1);
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
-/* Hosts receive that an epoch is committed only after the lighthouse has seen it, and the next epoch goes back
- * accordingly. */
+/* Hosts receive `committed` only after all members have committed. The next epoch goes back to the last committed
+ * one. */
 TEST(test_whole_is_what_all_have_said) {
     begin_elastic("a:1,b:1,c:1", "--elastic 1");
     host_link_say_word(&host[0], HOST_COMMITTED, 0, 0, 0);
@@ -202,7 +202,7 @@ TEST(test_whole_is_what_all_have_said) {
     assert_true(e.number == 1 && e.from == 0 && e.n == 2 && e.slot[0] == 0 && e.slot[1] == 1);
     assert_true(hears_epoch(1).host[1] == 1);
     host_link_say_word(&host[0], HOST_COMMITTED, 0, 1, 0);
-    host_link_say_word(&host[1], HOST_COMMITTED, 1, 0, 0);           /* of the previous epoch: late */
+    host_link_say_word(&host[1], HOST_COMMITTED, 1, 0, 0);           /* a late message of the previous epoch */
     assert_true(hears_nothing(0));
     leave(1);                                                        /* so epoch 1 was never committed */
     e = hears_epoch(0);
@@ -257,7 +257,7 @@ TEST(test_who_says_what_it_may_not_is_lost) {
     is_lost_after(HOST_EPOCH, &(struct membership){.number = 1, .n = 1}, sizeof(struct membership));
 }
 
-/* Host b is silent and may live; more than half of the ranks are reached, or not. */
+/* Host b is silent and may live. The job continues only if more than half of the ranks are connected. */
 TEST(test_without_a_sign) {
     begin_elastic("a:2,b:1", "--elastic 1 --heartbeat-timeout 1");
     is_silent[1] = true;
@@ -272,7 +272,7 @@ TEST(test_without_a_sign) {
     assert_int_equal(ends(), 1);
     assert_true(says("2 of 4 ranks may live there, and the 2 that are reached are not more") && !says("epoch 1"));
 
-    /* one after the other is as many as at once */
+    /* two hosts that fall silent one after the other count as if at once */
     begin_elastic("a:2,b:1,c:1", "--elastic 1 --heartbeat-timeout 1");
     for (int s = 0; s < 4; s++) host_link_say_word(&host[s < 2 ? 0 : s - 1], HOST_COMMITTED, s, 0, 0);
     for (int h = 0; h < 3; h++) assert_int_equal(hears_word(h, HOST_COMMITTED).epoch, 0);
@@ -285,7 +285,7 @@ TEST(test_without_a_sign) {
     assert_true(says("2 of 4 ranks may live there, and the 2 that are reached are not more") && !says("epoch 2"));
 }
 
-/* As with one host: a signal is a death, an error ends all, and what has finished is no loss. */
+/* As on one host, a signal is a death, an error ends all ranks, and the end of a finished rank is no loss. */
 TEST(test_ranks_that_end) {
     begin_elastic("a:2,b:1", "--elastic 1");
     host_link_say_word(&host[0], HOST_ENDED, 1, 0, SIGKILL);
@@ -321,17 +321,17 @@ TEST(test_who_leaves) {
     host_link_say_word(&host[0], HOST_REQUEST, 1, 0, MEMBER_LEAVES);
     assert_true(hears_word(0, HOST_ENDS).epoch == 0 && hears_word(1, HOST_ENDS).epoch == 0);
     for (int s = 0; s < 2; s++) host_link_say_word(&host[0], HOST_DRAINED, s, 0, 0);
-    assert_true(hears_nothing(0));                                   /* rank 2 does not yet */
+    assert_true(hears_nothing(0));                                   /* rank 2 has not drained yet */
     host_link_say_word(&host[1], HOST_DRAINED, 2, 0, 0);
     struct membership e = hears_epoch(0);
     assert_true(e.number == 1 && e.from == 0 && e.n == 2 && e.slot[0] == 0 && e.slot[1] == 2);
     assert_true(hears_epoch(1).number == 1 && says("rank 1 leaves; epoch 1 goes on with 2 ranks"));
     host_link_say_word(&host[0], HOST_COMMITTED, 0, 1, 0);
-    assert_true(hears_nothing(0));                                   /* it may still be needed */
+    assert_true(hears_nothing(0));                                   /* process 1's state may still be needed */
     host_link_say_word(&host[1], HOST_COMMITTED, 2, 1, 0);
     assert_true(hears_word(0, HOST_COMMITTED).epoch == 1 && hears_word(1, HOST_COMMITTED).epoch == 1);
     struct host_word word = hears_word(0, HOST_SIGNAL);
-    assert_true(word.slot == 1 && word.value == SIGKILL);            /* and no slot of b */
+    assert_true(word.slot == 1 && word.value == SIGKILL);            /* only host a gets the signal */
     host_link_say_word(&host[0], HOST_ENDED, 1, 0, SIGKILL);
     assert_true(hears_nothing(0) && hears_nothing(1) && says("process 1 has left"));
     assert_int_equal(finish(), 128 + SIGTERM);
@@ -352,13 +352,13 @@ TEST(test_two_that_have_lost_each_other) {
     begin_elastic("a:2,b:1", "--elastic 2");
     all_commit(0);
     lose_each_other(7);
-    assert_true(hears_nothing(0));                                   /* of an epoch that does not exist */
+    assert_true(hears_nothing(0));                                   /* epoch 7 does not exist */
     lose_each_other(0);
     struct membership e = hears_epoch(0);
     assert_true(e.number == 1 && e.from == 0 && e.n == 3 && e.slot[2] == 2 && hears_epoch(1).number == 1);
     assert_true(says("ranks 1 and 2 have lost each other; epoch 1 goes on with 3 ranks"));
     all_commit(1);
-    lose_each_other(1);                                              /* again, but the connection had been made */
+    lose_each_other(1);                                              /* again, but epoch 1 is committed */
     e = hears_epoch(0);
     assert_true(e.number == 2 && e.from == 1 && e.n == 3 && hears_epoch(1).number == 2);
     lose_each_other(2);
@@ -371,18 +371,18 @@ TEST(test_two_that_have_lost_each_other) {
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
-/* The first rank that says that all is done closes the epoch for all hosts; from then on a death costs nothing. */
+/* The first rank that closes the epoch closes it for all hosts. After that a death does no harm. */
 TEST(test_when_all_is_done) {
     begin_elastic("a:2,b:1", "--elastic 1 --respawn 1");
     host_link_say_word(&host[0], HOST_ENDED, 1, 0, SIGKILL);
     assert_true(hears_epoch(0).number == 1 && hears_epoch(1).number == 1);
     for (int h = 0; h < 2; h++) assert_int_equal(hears_word(h, HOST_PLACE).slot, 3);
-    host_link_say_word(&host[1], HOST_CLOSES, 2, 0, 0);              /* of the epoch before: there is another one */
+    host_link_say_word(&host[1], HOST_CLOSES, 2, 0, 0);              /* too late: epoch 1 is open */
     assert_true(hears_nothing(0) && hears_nothing(1));
     host_link_say_word(&host[1], HOST_CLOSES, 2, 1, 0);
     for (int h = 0; h < 2; h++) assert_int_equal(hears_word(h, HOST_CLOSED).epoch, 1);
     host_link_say_word(&host[0], HOST_CLOSES, 0, 1, 0);
-    assert_true(hears_nothing(0) && hears_nothing(1));               /* all have received it */
+    assert_true(hears_nothing(0) && hears_nothing(1));               /* `closed` is sent only once */
     host_link_say_word(&host[0], HOST_ENDED, 0, 0, SIGKILL);
     assert_true(hears_nothing(1) && says("has killed rank 0 on a; nothing is lost"));
     assert_int_equal(finish(), 128 + SIGTERM);
@@ -405,7 +405,7 @@ TEST(test_chaos) {
             while (hears(h, 0.01, &m)) {
                 const struct host_word word = host_link_word(&m);
                 assert_true(word.slot / 2 == h);
-                if (m.kind == HOST_SIGNAL)                           /* none may go */
+                if (m.kind == HOST_SIGNAL)                           /* --elastic 3: no rank may die */
                     assert_true(word.value == SIGSTOP || word.value == SIGCONT);
                 if (m.kind == HOST_CUT) assert_true(word.value / 2 == 1 - h && word.epoch == 1);
                 n[m.kind]++;
@@ -416,7 +416,7 @@ TEST(test_chaos) {
     assert_true(says("chaos 7: 0 killed"));
 }
 
-/* --respawn: a process replaces a dead one on its host, and a lost host's processes once the host is here again. */
+/* --respawn: new processes replace the dead ones of a host, and those of a lost host after it has connected again. */
 TEST(test_in_place_of_the_dead) {
     begin_elastic("a:1,b:2", "--elastic 1 --respawn 2");
     assert_true(job.n_slots == 5 && job.host[3] == -1);
@@ -429,7 +429,7 @@ TEST(test_in_place_of_the_dead) {
         assert_true(word.slot == 3 && word.value == 1);
     }
     leave(1);
-    assert_true(hears_epoch(0).n == 1 && hears_nothing(0));          /* b is not here */
+    assert_true(hears_epoch(0).n == 1 && hears_nothing(0));          /* b is not connected */
     come(1, "b");
     hears_job(1);
     assert_true(job.me == 1 && job.mine_from == 4 && job.host[1] == 1 && job.host[4] == -1);
@@ -442,11 +442,11 @@ TEST(test_in_place_of_the_dead) {
     assert_true(hears_nothing(0));                                   /* only spares were there */
     come(2, "b");
     struct host_message m;
-    assert_false(hears(2, 0.3, &m));                                 /* no more may be started */
+    assert_false(hears(2, 0.3, &m));                                 /* --respawn 2 is used up */
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
-/* Slot `epoch` - 1 dies, the last epoch was not committed, and only host a receives the next one. */
+/* Slot `epoch` - 1 dies before the last epoch is committed. Only host a is connected and receives epoch `epoch`. */
 static void another_dies(int32_t epoch, int place) {
     host_link_say_word(&host[0], HOST_ENDED, epoch - 1, 0, SIGKILL);
     struct membership e = hears_epoch(0);
@@ -462,7 +462,7 @@ static void comes_again(void) {
     assert_int_equal(m.kind, HOST_KEPT);
 }
 
-/* A host that comes again receives the members of the epoch that all go back to, unless that epoch is too old. */
+/* A host that connects again receives the members of the epoch that all ranks go back to, unless it is too old. */
 TEST(test_epochs_of_who_comes_again) {
     begin_elastic("a:9,b:1", "--elastic 1 --respawn 12");
     leave(1);

@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* Lost connections between two live ranks, and the acts that follow, on a job that is only a memory. */
+/* Lost connections between two live ranks, and the acts that follow. The job is only a memory, without processes. */
 #include "launch/reconnect.h"
 #include "tests/test.h"
 
@@ -11,7 +11,7 @@ static bool there[N];
 static struct reconnect r;
 static const struct members view = {.memory = &memory, .n_slots = N, .n_at_first = N, .least = 2, .there = there};
 
-/* Epoch `number` of slots 0, 1 and 3, which goes back to `from`; no connection is lost yet. */
+/* Open epoch `number` of slots 0, 1 and 3, which goes back to epoch `from`. */
 static void is_now(int number, int from, bool committed) {
     const struct membership e = {.number = number, .from = from, .n = 3, .slot = {0, 1, 3}};
     memory.of[number % OWN_EPOCHS] = e;
@@ -34,7 +34,7 @@ TEST(test_an_epoch_of_the_same_ranks) {
     const struct membership_act act = reconnect_look(&r, &view, 11.2);
     assert_true(act.what == MEMBERS_CHANGE && act.slot == -1 && act.next.number == 6 && act.next.from == 5);
     assert_true(act.next.n == 3 && act.next.slot[2] == 3);
-    is_now(5, 4, false);                                             /* this one was never committed */
+    is_now(5, 4, false);                                             /* epoch 5 is not committed */
     assert_int_equal(reconnect_look(&r, &view, 11.3).next.from, 4);
 }
 
@@ -45,15 +45,15 @@ TEST(test_who_has_died_is_not_lost) {
     there[3] = false;
     assert_int_equal(at(11.2), MEMBERS_STAY);
     there[3] = true;
-    assert_int_equal(at(12), MEMBERS_STAY);                          /* the moment begins again */
+    assert_int_equal(at(12), MEMBERS_STAY);                          /* the wait begins again */
     assert_int_equal(at(12.2), MEMBERS_CHANGE);
 }
 
 TEST(test_what_does_not_count) {
     begin();
-    memory.line[1].lost = own_slot_word(4, 3);                       /* of another epoch */
-    memory.line[2].lost = own_slot_word(5, 0);                       /* a spare says so */
-    memory.line[3].lost = own_slot_word(5, 2);                       /* of a spare */
+    memory.line[1].lost = own_slot_word(4, 3);                       /* a loss in another epoch */
+    memory.line[2].lost = own_slot_word(5, 0);                       /* a spare has lost a rank */
+    memory.line[3].lost = own_slot_word(5, 2);                       /* a rank has lost a spare */
     assert_int_equal(at(11), MEMBERS_STAY);
     assert_int_equal(at(12), MEMBERS_STAY);
     memory.line[1].lost = own_slot_word(5, 3);
@@ -63,7 +63,7 @@ TEST(test_what_does_not_count) {
     assert_int_equal(at(13.4), MEMBERS_CHANGE);
 }
 
-/* The epoch that was opened for a loss loses a connection, too, before it is committed: the greater slot is killed,
+/* The epoch that was opened after a loss loses a connection, too, before it is committed. The greater slot is killed,
  * once. */
 TEST(test_who_cannot_be_reached_is_killed) {
     begin();
@@ -87,7 +87,7 @@ TEST(test_who_cannot_be_reached_is_killed) {
     is_now(6, 5, true);
     memory.line[0].lost = own_slot_word(6, 1);
     assert_int_equal(at(16), MEMBERS_STAY);
-    assert_int_equal(at(17), MEMBERS_CHANGE);                        /* committed: the connection had been made */
+    assert_int_equal(at(17), MEMBERS_CHANGE);                        /* a committed epoch had this connection */
 }
 
 TESTS(unit_test(test_an_epoch_of_the_same_ranks), unit_test(test_who_has_died_is_not_lost),

@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Runs in a child process with one thread, as a rank has when it begins to listen. @return its exit code, or 128 +
- * signal */
+/* Run `work` in a child process with one thread, because a rank has one when it calls stop_listen. @return the child's
+ * exit code, or 128 + signal */
 static int outcome_of(int (*work)(void)) {
     int status;
     pid_t child = fork();
@@ -24,20 +24,20 @@ static int outcome_of(int (*work)(void)) {
 }
 
 static int ask_and_see(void) {
-    signal(SIGUSR1, SIG_IGN); /* as a parent may leave it */
+    signal(SIGUSR1, SIG_IGN); /* a parent may leave SIGUSR1 so */
     stop_listen();
     if (stop_was_asked()) return 1;
     raise(SIGUSR1);
     raise(SIGUSR1);
     if (!stop_was_asked()) return 2;
-    return stop_was_asked() ? 0 : 3; /* it stays so */
+    return stop_was_asked() ? 0 : 3; /* the answer stays true */
 }
 
 TEST(test_a_request_is_kept) {
     assert_int_equal(outcome_of(ask_and_see), 0);
 }
 
-/* No handler (stop.h says why), and the signal waits in every thread that is started later. */
+/* SIGUSR1 has no handler (stop.h says why), and is blocked in threads that start later. */
 static void *is_blocked_here(void *blocked) {
     sigset_t set;
     pthread_sigmask(SIG_BLOCK, NULL, &set);
