@@ -16,10 +16,10 @@
 
 struct checkpoint_saver {
     const struct group *mesh;
-    char save[CHECKPOINT_PATH_MAX], path[CHECKPOINT_PATH_MAX];   /* of this rank's file */
+    char save[CHECKPOINT_PATH_MAX], path[CHECKPOINT_PATH_MAX];   /* path: of this rank's file */
     int64_t step, keep;
     struct shard_plan plan;              /* points into the copy */
-    json_t *manifest;                    /* rank 0 */
+    json_t *manifest;                    /* only on rank 0 */
     struct shard mine, *all;             /* all: [ranks] */
     bool publishing;
     bool running;                        /* a thread exists and must be joined */
@@ -91,7 +91,7 @@ static enum status end_thread(struct checkpoint_saver *s) {
     return s->status == OK ? OK : FAIL(s->status, "%s", s->why);
 }
 
-/* ---- start, ask, end ---- */
+/* ---- start, poll, end ---- */
 
 static enum status prepare(struct checkpoint_saver *s, struct run *r, const char *save) {
     char unfinished[CHECKPOINT_PATH_MAX];

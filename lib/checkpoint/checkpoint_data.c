@@ -11,7 +11,7 @@
 
 enum { TEXT_BYTES = 512 };
 
-/* ---- what a run has ---- */
+/* ---- a run's record of its data ---- */
 
 static json_t *text_of(const char *format, uint64_t x) {
     char text[32];
@@ -69,7 +69,7 @@ json_t *checkpoint_optimizer_json(const struct plan *p) {
     return all;
 }
 
-/* ---- is it the same? ---- */
+/* ---- comparing two records ---- */
 
 static const char *text_in(const json_t *part, const char *key) {
     const char *text = json_string_value(json_object_get(part, key));

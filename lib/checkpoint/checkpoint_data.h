@@ -2,8 +2,8 @@
  * checkpoint_check_data (checkpoint.h).
  *
  *   "data": {"train":      {"kind": "llm.c, u16 tokens", "tokens": "3000", "xxh3": "...", "first": "0", "n": "2700"},
- *            "validation": the same, of where it is evaluated; left out where it is not,
- *            "options":    what the model makes data by ("mask-token"), and its other options}
+ *            "validation": the same members for the validation data; absent without evaluation,
+ *            "options":    the options by which the model makes data ("mask-token"), and its other options}
  *
  * kind, tokens and xxh3 (data_hash) describe the whole stream; first and n are the range that the split selects. Tokens
  * are compared, not files: the same tokens in a text, in llm.c's or in Megatron's format count as the same data. */
@@ -12,7 +12,7 @@
 #include "lib/run/run.h"
 #include <jansson.h>
 
-/** A run's members "data" and the optimizer's settings, for the manifest. New references; NULL: no memory. */
+/** The manifest's members of a run's data and of its optimizer's settings. New references; NULL: no memory. */
 json_t *checkpoint_data_json(const struct run *);
 json_t *checkpoint_optimizer_json(const struct plan *);
 /** Add the table of cuBLASLt's algorithms that this process uses (lib/run/products.h) to the member "layout", as

@@ -100,7 +100,7 @@ enum status checkpoint_replace_text(const char *folder, const char *name, const 
     return status == OK ? durable_folder(folder) : status;
 }
 
-/* ---- old ones ---- */
+/* ---- old steps ---- */
 
 static int newest_first(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;

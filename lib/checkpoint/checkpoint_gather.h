@@ -1,4 +1,4 @@
-/* Assembling a piece of a tensor from all the files that have parts of it. Private to checkpoint*.c. */
+/* Assembles a piece of a tensor from all files that have parts of it. Private to checkpoint*.c. */
 #pragma once
 
 #include "lib/checkpoint/checkpoint_manifest.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- is it whole, and of this model? ---- */
+/* ---- checking the checkpoint and its model ---- */
 
 enum status checkpoint_model(const char *step, struct checkpoint_model *out) {
     struct manifest m;
@@ -43,7 +43,7 @@ enum status checkpoint_check_data(const struct run *r, const char *step, bool ot
 
 /* ---- tensors ---- */
 
-/* An array of a param. If replicas differ, those from `from` to from + n - 1 have it, and the mean is loaded. */
+/* An array of a param. If replicas differ, replicas from .. from + n - 1 have the array, and their mean is loaded. */
 struct whose { const struct param *w; const char *array; int from, n; };
 
 static enum status gather_of(const struct manifest *m, const struct whose *x, int replica, const struct piece *piece,
@@ -71,7 +71,7 @@ static enum status gather_mean(const struct manifest *m, const struct whose *x, 
     return status;
 }
 
-/* If the checkpoint's table of positions is longer: the piece that has the first positions. */
+/* If the checkpoint's table of positions is longer, return the piece that has the first positions. */
 static struct piece first_positions(const struct manifest *m, struct piece piece) {
     for (int i = 0; i < piece.box.n_axes; i++)
         if (piece.box.axis[i].tag == 'T') piece.box.axis[i].global = max64(piece.box.axis[i].global, m->seq);
@@ -152,7 +152,7 @@ enum status checkpoint_load_params(struct run *r, const struct manifest *m, enum
     return OK;
 }
 
-/* ---- where the run is ---- */
+/* ---- the run's progress ---- */
 
 enum status checkpoint_load_progress(struct run *r, const struct manifest *m) {
     const json_t *techniques = json_object_get(m->json, "techniques");
@@ -160,7 +160,7 @@ enum status checkpoint_load_progress(struct run *r, const struct manifest *m) {
     r->n_update = m->update;
     run_go_on_at_sample(r, m->samples);
     r->apart = false;
-    TRY(r->device->clear(r->device, r->health, sizeof(double)));   /* all is finite again */
+    TRY(r->device->clear(r->device, r->health, sizeof(double)));   /* the loaded state is finite */
     for (int i = 0; i < r->n_active; i++) {
         const json_t *kept = json_object_get(techniques, r->active[i]->name);
         if (kept && r->active[i]->load && r->self[i]) TRY(r->active[i]->load(r, r->self[i], kept));
@@ -195,7 +195,7 @@ static enum status same_optimizer(const struct manifest *m, const struct plan *p
                 m->path, theirs, mine, m->folder);
 }
 
-/* ---- together ---- */
+/* ---- the whole load ---- */
 
 enum status checkpoint_load(struct run *r, const char *step, enum checkpoint_part part) {
     const struct group *mesh = r->mesh.group[AXIS_MESH];
@@ -206,7 +206,7 @@ enum status checkpoint_load(struct run *r, const char *step, enum checkpoint_par
     if (status == OK && part == CHECKPOINT_ALL) status = same_seed(&m, &r->plan);
     if (status == OK && part == CHECKPOINT_ALL) status = same_optimizer(&m, &r->plan);
     status = fail_agree(mesh, status);
-    /* each its share */
+    /* each rank checks a share */
     if (status == OK) status = fail_agree(mesh, manifest_check_shards(&m, group_rank(mesh), group_size(mesh)));
     if (status == OK) status = fail_agree(mesh, manifest_open_shards(&m));
     if (status == OK) {

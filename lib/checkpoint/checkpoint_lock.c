@@ -35,7 +35,7 @@ struct checkpoint_lock { int fd; };
 enum { HOST_BYTES = 65, TEXT_BYTES = 256 };
 static const double wait_s = 2;
 
-/* ---- its holder ---- */
+/* ---- the holder of the lock ---- */
 
 /* The start time of a process of this host, in kernel ticks; 0: no such process. */
 static unsigned long long started(long pid) {
@@ -108,7 +108,7 @@ static enum status is_used(const char *save, const char *text) {
                 "--save another folder", save, o.pid, o.host, o.since);
 }
 
-/* ---- taking it ---- */
+/* ---- taking the lock ---- */
 
 static bool has_name(int fd, const char *path) {
     struct stat file, named;
@@ -169,7 +169,7 @@ static enum status take_by_text(const char *save, const char *text) {
     return OK;
 }
 
-/* Try once. If that fails, the caller closes *fd. */
+/* Try once to take the lock. If that fails, the caller closes *fd. */
 static enum status take(const char *save, const char *path, int *fd, char text[TEXT_BYTES], int *why) {
     TRY(try_file(path, fd, text, why));
     if (*why == 0) return OK;
@@ -190,7 +190,7 @@ static enum status take_within(const char *save, const char *path, int *fd) {
         int why = 0;
         enum status status = take(save, path, fd, text, &why);
         if (status == OK && why == 0) return OK;
-        if (*fd >= 0) close(*fd);                                    /* its text is another's */
+        if (*fd >= 0) close(*fd);                                    /* its text names another job */
         *fd = -1;
         TRY(status);
         if (clock_s() >= end) return is_used(save, text);
@@ -230,7 +230,7 @@ enum status checkpoint_lock_check(const char *save) {
 void checkpoint_unlock(struct checkpoint_lock **lock) {
     struct checkpoint_lock *l = *lock;
     if (!l) return;
-    bool emptied = ftruncate(l->fd, 0) == 0;                         /* while it is ours */
+    bool emptied = ftruncate(l->fd, 0) == 0;                         /* while we hold the lock */
     (void)emptied;
     close(l->fd);
     free(l);

@@ -10,13 +10,13 @@ struct checkpoint_lock;
 /** Make the folder `save`, lock it for this process, and remove unfinished steps of earlier jobs. Called by one rank of
  *  a job, before any rank writes. It waits up to two seconds for a job that is ending. If an older epoch of its own job
  *  has the lock, it takes the lock over at once, even if that rank 0 still runs.
- *  @errors E_IO: another job (which is named) has it, or it cannot be written; E_CONFIG: too long a path; E_MEMORY
+ *  @errors E_IO: another job (the message names it) has the lock, or writing fails; E_CONFIG: too long a path; E_MEMORY
  *  @collective{none} */
 enum status checkpoint_lock(const char *save, struct checkpoint_lock **out);
 /** Release the lock; NULL is allowed. The kernel also releases it when the process ends. */
 void checkpoint_unlock(struct checkpoint_lock **);
 
-/** Called before rank 0 removes or renames anything in `save`. Also OK if no job holds the lock.
+/** Call it before rank 0 removes or renames anything in `save`. Also OK if no job holds the lock.
  *  @errors E_EPOCH: a newer epoch of this job has taken it over; E_IO, E_CONFIG  @collective{none} */
 enum status checkpoint_lock_check(const char *save);
 

@@ -187,7 +187,7 @@ enum status manifest_read(struct manifest *m, const char *folder) {
     return read_replicas(m);
 }
 
-/* ---- files: are they what was written? ---- */
+/* ---- checking the files ---- */
 
 /* Open a shard's file. Its size is checked before anything is read, because a pipe or a device might never end. */
 static enum status open_shard(const struct shard_file *s, const char *path, int *fd) {

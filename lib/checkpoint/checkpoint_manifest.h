@@ -24,7 +24,7 @@ struct manifest {
     int64_t step, update, samples, seed;
     int64_t seq;                         /* of the model; 0: not in the manifest */
     int64_t replicas;                  /* replicas with moments of their own and an outer momentum; 0: there are none */
-    bool weights_only;                   /* no moments: a run may begin with it, but not go on from it */
+    bool weights_only;                   /* no moments: a run may begin with it, but cannot resume from it */
     struct shard_file *shards;
     int n;
 };

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 enum { CHECKPOINT_NAME_MAX = NAME_MAX_LEN + 48 };
-/** The name of a replica's own arrays of a param: "h0.qkv.w@2"; of the first replica, and if replicas are equal,
+/** The name of a param in a replica's file: "h0.qkv.w@2"; for the first replica, and if replicas are equal,
  *  "h0.qkv.w". */
 void checkpoint_param_name(const struct param *, int replica, char name[CHECKPOINT_NAME_MAX]);
 

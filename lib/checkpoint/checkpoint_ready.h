@@ -1,5 +1,5 @@
-/* A test before the first step: can checkpoints be written in the folder? It saves a run that would fail hours
- * later. */
+/* A test before the first step: can checkpoints be written in the folder? Without it a run would fail hours later, at
+ * its first save. */
 #pragma once
 
 #include "lib/comm/comm.h"
@@ -18,7 +18,7 @@ struct checkpoint_ready {
 enum status checkpoint_ready(const char *save, int64_t probe_bytes, fail_agreement *agree,
                              struct checkpoint_ready *out);
 
-/** Is there room for one checkpoint of this size, and for two (*tight: not for two)? A new one is written before an
- *  old one is removed. Pure.
- *  @errors E_IO: there is not room for one */
+/** Check that the disk has room for one checkpoint of this size. *tight: it has no room for two, which a save needs,
+ *  because it removes an old checkpoint after it has written the new one. Pure.
+ *  @errors E_IO: no room for one */
 enum status checkpoint_room(const char *save, double free_bytes, double checkpoint_bytes, bool *tight);

@@ -143,7 +143,7 @@ enum status checkpoint_begin(const char *save, const char *unfinished) {
     return FAIL(E_IO, "cannot make the folder %s: %s", unfinished, strerror(errno));
 }
 
-/* ---- together ---- */
+/* ---- the whole save ---- */
 
 enum status checkpoint_agree(const struct group *mesh, enum status mine) {
     char text[1024];

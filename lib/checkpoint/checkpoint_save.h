@@ -1,4 +1,4 @@
-/* The parts of a save, which saving at once (checkpoint_save.c) and during training (checkpoint_async.c) share.
+/* The parts that a synchronous save (checkpoint_save.c) and one during training (checkpoint_async.c) share.
  * Private to checkpoint*.c. */
 #pragma once
 
@@ -9,7 +9,7 @@
 /* Size and checksum of a rank's file, which rank 0 collects. */
 struct shard { int64_t bytes; uint64_t hash; };
 
-/* The memory of a tensor of the file. */
+/* The memory of a tensor that the file stores. */
 struct stored { const struct device *device; const void *at; int64_t bytes; };
 
 struct shard_plan {
@@ -45,7 +45,7 @@ json_t *checkpoint_manifest(const struct run *);
  *  step.
  *  @errors E_IO; E_EPOCH: another rank 0 has the folder now (checkpoint_lock.h)  @collective{none} */
 enum status checkpoint_begin(const char *save, const char *unfinished);
-/** Did a rank not answer? Then that rank may still be writing, or hang in the file system. */
+/** Does the status say that a rank did not answer? That rank may still be writing, or hang in the file system. */
 static inline bool checkpoint_is_stranded(enum status status) { return status == E_TIMEOUT || status == E_COMM; }
 /** After a save failed, when no rank writes any more: rank 0 removes the step's folder, to make room for the next save.
  *  After E_EPOCH it does not, because the new epoch's rank 0 may already write there.

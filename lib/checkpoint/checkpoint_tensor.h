@@ -1,9 +1,9 @@
 /* Whole tensors of a checkpoint, for programs without a mesh: read them from the files of any layout, or write a
  * checkpoint of imported tensors.
  *
- * Such a checkpoint has only weights: a run may begin with it (--init, in any layout and precision), but cannot go on
- * from it (--resume). It has one file of tensors, written as in checkpoint.h: into an unfinished folder, flushed,
- * renamed. A process that is killed meanwhile leaves a folder that is never read. */
+ * A checkpoint of imported tensors has only weights: a run may begin with it (--init, in any layout and precision), but
+ * cannot resume from it (--resume). It has one file of tensors, written as in checkpoint.h: into an unfinished folder,
+ * flushed, renamed. A process that is killed meanwhile leaves a folder that is never read. */
 #pragma once
 
 #include "lib/device/tensor.h"
@@ -49,5 +49,5 @@ enum status checkpoint_weights_append(struct checkpoint_writer *, const void *fr
 /** Flush, rename the folder and make it the latest. *writer becomes NULL in any case. @errors E_IO; E_INTERNAL: bytes
  *  are missing */
 enum status checkpoint_weights_finish(struct checkpoint_writer **writer);
-/** Leave nothing of it. */
+/** Remove the unfinished checkpoint, and free the writer. */
 void checkpoint_weights_abandon(struct checkpoint_writer **);

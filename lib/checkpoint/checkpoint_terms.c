@@ -16,7 +16,7 @@ void checkpoint_term_name(const char *param, const char *kind, char out[CHECKPOI
     snprintf(out, CHECKPOINT_TERM_NAME, "%s.%s", param, kind);
 }
 
-/* ---- is it the same layout? ---- */
+/* ---- comparing the layouts ---- */
 static bool same_piece(const struct piece *a, const struct piece *b) {
     bool same = a->first == b->first && a->n == b->n && a->box.n_axes == b->box.n_axes;
     for (int i = 0; same && i < a->box.n_axes; i++) {

@@ -1,5 +1,5 @@
-/* State of techniques that each rank has, and whose sum over the ranks counts (struct rank_term): residuals. Private to
- * checkpoint*.c.
+/* Terms: state of techniques of which each rank has a part, and only the sum over the ranks matters (struct rank_term):
+ * residuals. Private to checkpoint*.c.
  *
  * The file of rank r has a tensor "PARAM.KIND". Its metadata "terms" name the param, and the part of it. A file without
  * terms has no such metadata. Several files may have terms for the same elements, because only their sum counts.
@@ -13,7 +13,7 @@
 
 enum { CHECKPOINT_TERM_NAME = NAME_MAX_LEN + 16 };
 
-/** Term i of this rank, over all techniques of the run; false: there are only i terms. */
+/** Find term i of this rank, over all techniques of the run. @return false: there are only i terms */
 bool checkpoint_term(const struct run *, int i, struct rank_term *out);
 /** "h0.qkv.w.residual" */
 void checkpoint_term_name(const char *param, const char *kind, char out[CHECKPOINT_TERM_NAME]);
@@ -22,8 +22,8 @@ void checkpoint_term_name(const char *param, const char *kind, char out[CHECKPOI
  *  the checkpoint's are dropped. Rank 0 warns of both.
  *  @collective{mesh} @errors E_FORMAT: not finite, or metadata that do not fit; E_IO, E_MEMORY, E_COMM, E_TIMEOUT */
 enum status checkpoint_load_terms(struct run *, const struct manifest *);
-/** First half of checkpoint_load_terms: do the files have the terms of this layout?  @collective{mesh} @errors E_COMM,
- *  E_TIMEOUT */
+/** First half of checkpoint_load_terms. *same: the files have the terms of this layout.  @collective{mesh}
+ *  @errors E_COMM, E_TIMEOUT */
 enum status checkpoint_terms_fit(const struct run *, const struct manifest *, bool *same);
 /** Second half: load the terms.  @errors E_FORMAT, E_IO, E_MEMORY  @collective{none} */
 enum status checkpoint_take_terms(struct run *, const struct manifest *, bool same);

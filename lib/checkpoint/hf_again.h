@@ -10,7 +10,7 @@
 /** The tensor from which a model's weight of this name is read; entry NULL: there is none. */
 struct hf_tensor hf_again_find(const struct hf_weights *, const struct hf_files *, const struct checkpoint_model *,
                                const char *name);
-/** *extra: the tensor only repeats another one, which is read. @errors E_FORMAT: it should repeat it, but differs;
- *  E_IO */
+/** *extra: the tensor only repeats another tensor, which is read. @errors E_FORMAT: it must repeat a tensor, but
+ *  differs from it; E_IO */
 enum status hf_again_check(const struct hf_weights *, const struct hf_files *, const struct checkpoint_model *,
                            struct hf_tensor, bool *extra);

@@ -41,8 +41,8 @@ static json_t *value_of(const char *text) {
     return x ? x : json_string(text);
 }
 
-/* Are they the same? If the table has an integer, 2.0 is not 2, as in the reference; if it has 1e-5 or 0.0, any equal
- * number counts. */
+/* Is x the wanted value? If the table has an integer, 2.0 is not 2, as in the reference; if it has 1e-5 or 0.0, any
+ * equal number counts. */
 static bool same(const json_t *x, const json_t *wanted) {
     return json_is_real(wanted) && json_is_number(x) ? json_number_value(x) == json_real_value(wanted)
                                                      : json_equal(x, wanted);
@@ -114,7 +114,7 @@ static enum status read_key(const struct place *p, const json_t *object, const s
     return status;
 }
 
-/* ---- all of them ---- */
+/* ---- all keys ---- */
 
 static enum status read_none(const struct place *p, const json_t *object, const char *words) {
     char word[WORD_MAX];

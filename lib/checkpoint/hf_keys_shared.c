@@ -9,7 +9,7 @@ static const struct hf_key KEYS[] = {
     {"tie_encoder_decoder", HF_MUST, "false", "false", 0},
     {"pruned_heads", HF_MUST, "null", "null|{}", 0},
     {"per_layer_config", HF_MUST, "null", "null|{}", 0},
-    {"auto_map", HF_MUST, "null", "null|{}", 0},              /* the model brings code of its own */
+    {"auto_map", HF_MUST, "null", "null|{}", 0},              /* the model has its own code */
     {0},
 };
 

@@ -27,7 +27,7 @@ static void name_of(const struct published *row, int part, int layer, char name[
     published_name(row->theirs[part % of_each(row)], layer, part / of_each(row), name);
 }
 
-/* ---- the model's weights: a program that is only built ---- */
+/* ---- the model's weights: those of a program that is built but not compiled ---- */
 
 static enum status build(const struct hf_weights *kind, const struct checkpoint_model *m, struct program *p) {
     struct plan plan = {.layers = m->layers, .hidden = m->hidden, .heads = m->heads, .seq = m->seq, .vocab = m->vocab,

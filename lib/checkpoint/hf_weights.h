@@ -11,9 +11,9 @@
 #include "lib/checkpoint/hf_files.h"
 #include "lib/run/model.h"
 
-/* When tensor `name` repeats tensor `as` (hf_again.h): if the head is tied (otherwise it is a weight of its own), or
- * always. READ_IF_UNTIED: a repetition, too; if the head is not tied, `name` is read in place of `as`, and export
- * writes both. */
+/* Tensor `name` repeats tensor `as` (hf_again.h). TIED: only if the head is tied; otherwise `name` is a weight of its
+ * own. ALWAYS: always. READ_IF_UNTIED: always; if the head is not tied, import reads `name` in place of `as`, and
+ * export writes both. */
 enum hf_again_when { HF_AGAIN_TIED, HF_AGAIN_ALWAYS, HF_AGAIN_READ_IF_UNTIED };
 enum { HF_AGAIN_MAX = 8 };               /* rows of a model */
 struct hf_again { const char *name, *as; enum hf_again_when when; };

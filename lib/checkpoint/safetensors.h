@@ -1,16 +1,16 @@
-/* safetensors: named tensors in one file, readable without running anything.
+/* safetensors: named tensors in one file. Reading the file runs no code from it.
  *
  *   8 bytes    n, the header's length, little-endian
  *   n bytes    JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ..., "__metadata__":
  *              {"key": "text"}}
  *   the rest   the tensors' bytes, row-major, little-endian; offsets count from here
  *
- * A file that is read may be hostile. Before a number of it is used, the reader checks that the header is at most 100
- * MB, as the format says, and inside the file; it has at most SAFETENSORS_MAX_VALUES values (JSON in memory takes some
- * 100 bytes for each, on each rank); names appear once, and metadata are texts; a shape's product does not overflow,
- * and times the element's bits is exactly end - begin; tensors do not overlap and leave no holes, as the format
- * demands; the last one ends where the file ends. test_safetensors_cases.c compares with the Python package's reader
- * 0.8 on many odd files.
+ * A file may be hostile. Before the reader uses a number of it, it checks that the header is inside the file and, as
+ * the format demands, at most 100 MB. The header has at most SAFETENSORS_MAX_VALUES values, because each takes some 100
+ * bytes of memory on each rank. Names appear once, and metadata are texts. A shape's product does not overflow, and
+ * times the element's bits is exactly end - begin. Tensors do not overlap and leave no holes, as the format demands;
+ * the last one ends where the file ends. test_safetensors_cases.c compares the reader with the Python package's
+ * (version 0.8) on many odd files.
  *
  * Source: https://github.com/huggingface/safetensors (README, "Format"). */
 #pragma once

@@ -1,8 +1,8 @@
 /* A file is written in parts of some MiB, and bypasses the page cache if the file system can (O_DIRECT). A checkpoint
- * is not read again soon, and to fill the cache with it takes longer than the disk. Measured with 1.5 GB on a machine
- * whose disk takes 1.1 GB/s: 1.5 s with O_DIRECT; 4.8 s through the cache and flushed, nearly all of it processor time.
- * Direct writes need address, offset and length in multiples of BLOCK. So there is a buffer, and the rest at the end of
- * the file is written through the cache. */
+ * is not read again soon, and filling the cache takes longer than writing to the disk. Measured with 1.5 GB on a
+ * machine whose disk takes 1.1 GB/s: 1.5 s with O_DIRECT; 4.8 s through the cache and flushed, nearly all of it
+ * processor time. Direct writes need address, offset and length in multiples of BLOCK. So there is a buffer, and the
+ * rest at the end of the file is written through the cache. */
 #define _GNU_SOURCE /* O_DIRECT */
 #include "lib/checkpoint/safetensors.h"
 
@@ -20,8 +20,8 @@ enum { BLOCK = 4096, PART_BYTES = 4 << 20 };
 struct safetensors_writer {
     char *path;
     int fd;
-    bool direct;                         /* past the cache */
-    int64_t written, total;              /* bytes of the file: taken so far (the last are still in `part`); in all */
+    bool direct;                         /* writes bypass the cache */
+    int64_t written, total;              /* bytes of the file: accepted so far (the last are still in `part`); in all */
     char *part;                          /* [PART_BYTES] */
     int64_t part_bytes;
     XXH3_state_t *hash;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- taking one ---- */
+/* ---- taking a snapshot ---- */
 int64_t snapshot_bytes(const struct program *p, int64_t technique_save_bytes) {
     return SNAPSHOT_TEXT_BYTES + arena_align(memory_save_bytes(p, technique_save_bytes));
 }
@@ -46,7 +46,7 @@ static enum status write_manifest(const struct run *r, char *to) {
 enum status snapshot_take(const struct run *r, char *to, int64_t bytes) {
     struct shard_plan s;
     enum status status = checkpoint_plan_shard(r, &s);
-    memset(to + bytes - ARENA_ALIGN, 0, ARENA_ALIGN);                /* what no tensor fills */
+    memset(to + bytes - ARENA_ALIGN, 0, ARENA_ALIGN);                /* the end that no tensor fills */
     if (status == OK) status = write_manifest(r, to);
     if (status == OK) status = checkpoint_take_copy(&s, to + SNAPSHOT_TEXT_BYTES, bytes - SNAPSHOT_TEXT_BYTES);
     checkpoint_shard_plan_fini(&s);

@@ -8,15 +8,15 @@
  * and are read like one, in any layout (checkpoint.h), except that the bytes are requested from the ranks that have
  * them.
  *
- * Moving. No rank can tell which bytes another rank needs, because this depends on the pieces of two layouts. So the
- * load runs twice. The first time, each read is recorded and returns zeros, and the records are sent to the ranks that
- * have the bytes. The second time, the ranks exchange the bytes in windows, in the recorded order:
+ * Moving. A rank does not know which bytes another rank needs, because this depends on the pieces of two layouts. So
+ * the load runs twice. The first time, each read is recorded and returns zeros, and the records are sent to the ranks
+ * that have the bytes. The second time, the ranks exchange the bytes in windows, in the recorded order:
  *
- *   everybody   note        what I shall read of rank p, in windows of a fixed number of bytes
- *               send        to each p its list
- *               read        when a window has been read: the next one, from and to everybody
+ *   each rank   note        records its reads from rank p, in windows of a fixed number of bytes
+ *               send        sends each rank p its list
+ *               read        after each window, all ranks exchange the next one
  *
- * So a rank has one window of others' bytes at a time, whatever the size of the model. */
+ * So a rank holds one window of other ranks' bytes at a time, for any size of the model. */
 #pragma once
 
 #include "lib/run/run.h"

@@ -16,8 +16,8 @@ struct snapshot_mover {
     const struct snapshot_set *set;
     bool noting;
     struct ranges wanted;
-    int64_t read;                        /* of them */
-    int64_t noted_bytes;                 /* in the last window */
+    int64_t read;                        /* number of wanted ranges that have been read */
+    int64_t noted_bytes;                 /* bytes in the last window so far */
     int64_t window, n_windows;           /* window: the one in memory now; -1: none */
     int size, rank;
     struct peer *peer;                   /* [size] */

@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* A death between the two renames that name a step which is saved again; what a stranger has put into SAVE. */
+/* A job that dies between the two renames of a step that is saved again; links and pipes in SAVE. */
 #include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/checkpoint_lock.h"
 #include "lib/checkpoint/checkpoint_manifest.h"
@@ -31,7 +31,7 @@ static void read_file(const char *folder, const char *name, char text[64]) {
     fclose(f);
 }
 
-/* SAVE/name: a whole checkpoint of a step, whose one file has this text. */
+/* Make SAVE/name, a complete checkpoint of a step, whose one file has this text. */
 static void make_step(const char *save, const char *name, const char *step, const char *text) {
     char folder[CHECKPOINT_PATH_MAX], hash[24];
     uint64_t sum;
@@ -60,7 +60,7 @@ static const char *begin(const char *name) {
     return save;
 }
 
-/* Resolved before anything is written, then by a job that saves: the text of the step's file. */
+/* `latest` must resolve to the hidden folder, whose file has this text, and after the lock to the step's own name. */
 static void assert_is_found(const char *save, const char *hidden, const char *text) {
     char step[CHECKPOINT_PATH_MAX], is[64];
     struct checkpoint_lock *lock;
@@ -73,7 +73,7 @@ static void assert_is_found(const char *save, const char *hidden, const char *te
     assert_string_equal(strrchr(step, '/') + 1, "step-00000004");
     read_file(step, "rank-00000.safetensors", is);
     assert_string_equal(is, text);
-    for (int i = 4; i <= 5; i++) {                           /* the other copy is of no more use */
+    for (int i = 4; i <= 5; i++) {                           /* the hidden copies are removed */
         assert_ok(checkpoint_step_path(save, i, true, step));
         assert_int_not_equal(access(step, F_OK), 0);
     }
@@ -106,7 +106,7 @@ TEST(test_other_steps_are_not_it) {
     assert_ok(checkpoint_lock(save, &lock));
     assert_fails(checkpoint_resolve(save, step), E_DATA, "names step-00000004");
     checkpoint_unlock(&lock);
-    save = begin("whole");                                   /* nothing is missing */
+    save = begin("whole");                                   /* latest's step exists */
     make_step(save, "step-00000004", "4", "the one");
     make_step(save, ".step-00000004", "4", "another one");
     assert_ok(checkpoint_lock(save, &lock));
@@ -116,7 +116,7 @@ TEST(test_other_steps_are_not_it) {
     checkpoint_unlock(&lock);
 }
 
-/* ---- what a stranger has put there ---- */
+/* ---- links and pipes that another user has put there ---- */
 
 TEST(test_links_in_the_folder_lead_nowhere) {
     char text[64], precious[CHECKPOINT_PATH_MAX], far[CHECKPOINT_PATH_MAX], link[CHECKPOINT_PATH_MAX];
@@ -133,7 +133,7 @@ TEST(test_links_in_the_folder_lead_nowhere) {
     }
     assert_ok(checkpoint_lock(save, &lock));
     assert_ok(checkpoint_path(save, ".step-00000003", link));
-    assert_int_equal(symlink(far, link), 0);                 /* it comes again */
+    assert_int_equal(symlink(far, link), 0);                 /* the link reappears */
     assert_ok(checkpoint_remove_folder(link));
     assert_ok(checkpoint_path(save, ".latest", link));
     assert_int_equal(symlink(precious, link), 0);
@@ -159,7 +159,7 @@ TEST(test_a_lock_that_is_no_file_is_refused) {
     assert_int_equal(link(precious, path), 0);
     assert_fails(checkpoint_lock(save, &lock), E_IO, path, "another name", "--save");
     unlink(path);
-    alarm(30);                                               /* at once */
+    alarm(30);                                               /* refused without waiting */
     assert_int_equal(mkfifo(path, 0666), 0);
     assert_fails(checkpoint_lock(save, &lock), E_IO, path, "no regular file", "--save");
     assert_fails(checkpoint_lock_check(save), E_IO, path, "no regular file");

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* One job at a time in a SAVE: which job is refused, and which is not. Jobs of several processes are
- * tests/checkpoint.sh's. */
+/* Only one job at a time may write into SAVE: jobs that are refused, and jobs that are not. tests/checkpoint.sh tests
+ * jobs of several processes. */
 #include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/checkpoint_lock.h"
 #include "lib/checkpoint/checkpoint_save.h"
@@ -24,7 +24,7 @@ static void own_lock(const char *save, char text[256]) {
     fclose(f);
 }
 
-/* flock belongs to an open file: a second one in the same process is refused as another process is. */
+/* flock belongs to an open file, so a second open file of this process is refused like another process. */
 TEST(test_a_folder_has_one_job_at_a_time) {
     struct checkpoint_lock *first, *second;
     char text[256], who[64];
@@ -34,7 +34,7 @@ TEST(test_a_folder_has_one_job_at_a_time) {
     assert_fails(checkpoint_lock(save, &second), E_IO, "made/for/it is used by another job", who, "another folder");
     assert_null(second);
     own_lock(save, text);
-    assert_true(checkpoint_owner_lives(text));                       /* a refused job leaves it as it is */
+    assert_true(checkpoint_owner_lives(text));                       /* a refused job does not change it */
     checkpoint_unlock(&first);
     assert_ok(checkpoint_lock(save, &second));
     checkpoint_unlock(&second);
@@ -42,7 +42,7 @@ TEST(test_a_folder_has_one_job_at_a_time) {
     assert_string_equal(text, "");
 }
 
-/* A process that is gone, and a later one with its number: what file systems without locks have to go by. */
+/* On file systems without locks, the text decides: the owner has ended, or a later process has its process id. */
 TEST(test_the_dead_have_nothing) {
     struct checkpoint_lock *lock;
     char text[256], host[64], since[64];
@@ -75,7 +75,7 @@ static void touch(const char *save, const char *name) {
     fclose(f);
 }
 
-/* A rank 0 whose host has fallen silent: it holds the lock for good, and this is what it wrote. */
+/* Play a rank 0 whose host has fallen silent: hold the lock, with its text. @return the locked file */
 static int hold(const char *save, const char *job, int epoch) {
     char path[CHECKPOINT_PATH_MAX];
     assert_ok(checkpoint_make_folder(save));
@@ -96,8 +96,8 @@ static bool is_locked(const char *save, const char *name) {
     return locked;
 }
 
-/* This process is of epoch 0, and that of -1 is older. Only an older epoch's lock is taken from a process that
- * lives, and one process at a time takes it. All wait at once. */
+/* This process is in epoch 0, so epoch -1 is older. Only the lock of an older epoch of the same job can be taken from a
+ * living process, and only by one process at a time. */
 TEST(test_a_newer_epoch_takes_over) {
     struct checkpoint_lock *lock;
     char text[256];
@@ -125,7 +125,7 @@ TEST(test_a_newer_epoch_takes_over) {
     own_lock(save, text);
     assert_true(checkpoint_owner_lives(text) && strstr(text, "\nepoch 0 of 77.5\n"));
     assert_true(is_locked(save, ".lock") && access(test_path("older/.lock-taken-over"), F_OK) != 0);
-    assert_true(ftruncate(old, 0) == 0);                             /* the old one gives back what it has */
+    assert_true(ftruncate(old, 0) == 0);                             /* the old rank 0 releases its lock */
     close(old);
     own_lock(save, text);
     assert_true(checkpoint_owner_lives(text) && is_locked(save, ".lock"));
@@ -150,7 +150,7 @@ TEST(test_who_is_replaced_writes_no_more) {
     assert_fails(checkpoint_undo(group_world(), save, 7, FAIL(E_IO, "no room")), E_IO, "no room");
     assert_int_equal(access(test_path("replaced/.step-00000007/rank-00000.safetensors"), F_OK), 0);
     assert_int_not_equal(access(test_path("replaced/.step-00000007/manifest.json"), F_OK), 0);
-    unsetenv("TRIVIUM_JOB");                                         /* to another job that is none of its business */
+    unsetenv("TRIVIUM_JOB");                                         /* a job without a name checks no epoch */
     assert_ok(checkpoint_lock_check(save));
     assert_fails(checkpoint_undo(group_world(), save, 7, FAIL(E_EPOCH, "it is over")), E_EPOCH, "it is over");
     assert_int_equal(access(test_path("replaced/.step-00000007/rank-00000.safetensors"), F_OK), 0);

@@ -1,6 +1,5 @@
 /* ranks: 1  device: cpu */
-/* A checkpoint from elsewhere: what its manifest and its files' metadata may not say. Nothing of it is believed because
- * it is there. */
+/* An untrusted checkpoint: values in its manifest and in its files' metadata that must be refused. */
 #include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/checkpoint_manifest.h"
 #include "lib/checkpoint/checkpoint_piece.h"
@@ -27,7 +26,7 @@ static void write_file(const char *name, const char *text) {
     fclose(f);
 }
 
-/* A manifest with these counts and shards, read. */
+/* Write a manifest with these counts and shards, and read it. */
 static enum status read_with(struct manifest *m, const char *step, const char *samples, const char *shards) {
     char text[2048];
     snprintf(text, sizeof text,
@@ -55,7 +54,7 @@ TEST(test_a_manifest_is_read) {
     manifest_fini(&m);
 }
 
-/* ---- damage: a manifest of this version, in which one thing is changed ---- */
+/* ---- damage: a manifest with a checksum, in which one value is changed ---- */
 
 static const char SEALED[] =
     "{\"format\": \"trivium checkpoint\", \"version\": 2, \"step\": \"30\", \"update\": \"28\", "
@@ -64,7 +63,7 @@ static const char SEALED[] =
     "\"adamw\": {\"beta1\": 0.9, \"eps\": 1e-08}, \"techniques\": {\"mixed_precision\": {\"loss_scale\": 65536.0}}, "
     "\"shards\": [" GOOD "], \"xxh3\": \"%016llx\"}";
 
-/* The manifest with the checksum that belongs to it. */
+/* Write the manifest with its right checksum. */
 static void seal(char text[2048]) {
     uint64_t hash = 0;
     snprintf(text, 2048, SEALED, 0ULL);
@@ -74,7 +73,7 @@ static void seal(char text[2048]) {
     snprintf(text, 2048, SEALED, (unsigned long long)hash);
 }
 
-/* In the text, the first `from` becomes `to`. */
+/* Replace the first `from` in the text by `to`. */
 static void change(char text[2048], const char *from, const char *to) {
     char rest[2048];
     char *at = strstr(text, from);
@@ -112,7 +111,7 @@ TEST(test_a_changed_manifest_is_refused) {
         manifest_fini(&m);
     }
     seal(text);
-    for (size_t n = strlen(text) - 1; n > 0; n -= n < 97 ? n : 97) {   /* cut off, in many places */
+    for (size_t n = strlen(text) - 1; n > 0; n -= n < 97 ? n : 97) {   /* truncated at many places */
         seal(text);
         text[n] = 0;
         write_file("manifest.json", text);
@@ -121,7 +120,7 @@ TEST(test_a_changed_manifest_is_refused) {
     }
 }
 
-/* Version 1 had no checksum: what can be seen without one is still refused. */
+/* Version 1 has no checksum. Impossible values are still refused. */
 TEST(test_a_manifest_without_a_checksum_is_read_with_care) {
     struct manifest m;
     assert_ok(read_with(&m, "\"2\"", "\"5\"", GOOD));
@@ -130,7 +129,7 @@ TEST(test_a_manifest_without_a_checksum_is_read_with_care) {
     refused("\"3\", \"more\": 7", "\"5\"", GOOD, "more");
 }
 
-/* JSON takes 50 times its size in memory, on every rank: a manifest has room for its shards, and no more. */
+/* JSON takes 50 times its size in memory, on every rank, so the limit of a manifest's size depends on its shards. */
 TEST(test_a_manifest_is_as_large_as_its_shards_allow) {
     enum { SHARDS = 4300 };                                          /* of 1 kB each: more than 4 MiB */
     char name[32], text[2048];
@@ -154,7 +153,7 @@ TEST(test_a_manifest_is_as_large_as_its_shards_allow) {
     }
 }
 
-/* strtoull takes all of these but the large ones: -18446744073709551613 as 3. */
+/* strtoull accepts all of these except the large numbers; it reads -18446744073709551613 as 3. */
 TEST(test_a_manifests_counts_are_digits_and_bounded) {
     const char *const wrong[] = {"3", "\"\"", "\" 3\"", "\"+3\"", "\"-3\"", "\" -18446744073709551613\"", "\"0x3\"",
                                  "\"3 \"", "\"3e2\"", "null", "\"2305843009213693952\"",
@@ -231,7 +230,7 @@ TEST(test_a_piece_lies_in_its_tensor) {
         assert_fails(parse(wrong[i], &p), E_FORMAT, "shard", "which part of the tensor");
 }
 
-/* 2^61 elements of 8 bytes are 0 bytes in 64 bits: a tensor without any would pass for them. */
+/* 2^61 elements of 8 bytes overflow to 0 bytes in 64 bits, so an empty tensor would pass for them. */
 TEST(test_a_piece_has_as_many_elements_as_its_tensor) {
     struct piece p;
     struct safetensors_entry e = {.dtype = FP64, .dtype_name = "F64", .begin = 8, .end = 48};

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The same name on every rank, which test_path gives each process its own of: rank 0's. */
+/* Rank 0's test_path, on every rank. (test_path itself differs between processes.) */
 static const char *shared_path(const char *name) {
     static char path[256];
     snprintf(path, sizeof path, "%s", test_path(name));
@@ -34,8 +34,8 @@ TEST(test_ready_folder_is_made_and_left_empty) {
     assert_true(agree_all(status == OK && n == 0 && ready.free_bytes > 0 && ready.probe_s > 0));
 }
 
-/* The probe's name is shorter than those of a checkpoint: a path that has room for it alone is refused before the first
- * step, not at the first save. */
+/* A probe's name is shorter than the names of a checkpoint. A path with room only for the probe must be refused before
+ * the first step, not at the first save. */
 TEST(test_names_that_do_not_fit_are_refused_at_once) {
     struct checkpoint_ready ready;
     char save[1024];
@@ -49,8 +49,8 @@ TEST(test_names_that_do_not_fit_are_refused_at_once) {
     assert_true(agree_all(status == E_CONFIG && said == comm_is_rank_0()));
 }
 
-/* Each rank has a folder of its own, as hosts have that share no file system: all but rank 0 miss its file, and all
- * hear of it. */
+/* Each rank has its own folder, like hosts without a shared file system. All ranks except 0 miss rank 0's file, and all
+ * ranks get the error. */
 TEST(test_folder_of_one_host_only_is_refused) {
     if (comm_world_size() == 1) return;
     struct checkpoint_ready ready;

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* Whole weights out of a checkpoint's files, and checkpoints of weights alone; files with gaps, and what is left of a
- * failure. */
+/* Reading whole weights from a checkpoint's files, weights-only checkpoints, files with gaps, and the files that a
+ * failure leaves. */
 #include "lib/checkpoint/checkpoint_save.h"
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "tests/test.h"
@@ -22,7 +22,7 @@ static bool is_there(const char *folder, const char *name) {
     return access(path, F_OK) == 0;
 }
 
-/* ---- a checkpoint by hand: rows of "w" (4, 2), each file with some of them; element i of the whole is i + 1 ---- */
+/* ---- a checkpoint by hand: each file has some rows of "w" (4, 2), whose element i is i + 1 ---- */
 
 struct rows { int64_t first, n; };
 
@@ -76,7 +76,7 @@ TEST(test_a_weight_is_put_together_from_its_files) {
     assert_int_equal(checkpoint_model_of(r).vocab, 5);
     assert_ok(checkpoint_read_weight(r, "w", &shape, FP32, x));
     for (int i = 0; i < 8; i++) assert_close(x[i], i + 1, 0);
-    /* a rank's place in it plays no part */
+    /* the local part of the shape is ignored */
     shape.axis[0] = (struct axis){.tag = 'V', .n = 1, .first = 1, .global = 4};
     memset(x, 0, sizeof x);
     assert_ok(checkpoint_read_weight(r, "w", &shape, FP32, x));
@@ -126,7 +126,7 @@ TEST(test_a_damaged_file_is_not_opened) {
     assert_fails(checkpoint_open("/nowhere", &r), E_DATA, "/nowhere");
 }
 
-/* ---- weights alone ---- */
+/* ---- weights-only checkpoints ---- */
 
 static enum status begin(const char *save, struct checkpoint_writer **w) {
     const struct checkpoint_weight list[] = {{"a", shape_2d(2, 2), FP32}, {"b", {1, {axis_whole('C', 3)}}, FP64}};
@@ -154,7 +154,7 @@ TEST(test_weights_alone_are_read_back) {
     checkpoint_close(&r);
     assert_fails(begin(save, &w), E_CONFIG, "has checkpoints already");
     assert_null(w);
-    assert_ok(checkpoint_open(save, &r));                            /* and they are untouched */
+    assert_ok(checkpoint_open(save, &r));                            /* the old checkpoint is untouched */
     checkpoint_close(&r);
 }
 

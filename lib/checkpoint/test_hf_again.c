@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Tensors that files have twice: what is left out is compared, what is read is the right one of the two, and what
- * transformers 4 and 5 read under different names is written under both. */
+ * Tensors that files have twice. A copy is compared before it is left out; import reads the right one of the two; and
+ * export writes a tensor under both names if transformers 4 and 5 read different names. */
 #include "driver/recipe.h"
 #include "lib/checkpoint/hf_files.h"
 #include "models/bert/bert_hf.h"
@@ -27,7 +27,7 @@ enum { BERT, T5, LLAMA };
 
 static char folder[CHECKPOINT_PATH_MAX], imported[CHECKPOINT_PATH_MAX];
 
-/* A model as it begins, exported to `folder`. */
+/* Export a model with its initial weights to `folder`. */
 static void export_new(const struct kind *k, bool tied) {
     char save[CHECKPOINT_PATH_MAX], file[CHECKPOINT_PATH_MAX + 32];
     static int n;
@@ -52,8 +52,8 @@ static void export_new(const struct kind *k, bool tied) {
     checkpoint_close(&reader);
 }
 
-/* The folder's file with one tensor more: `as` under another name, its last byte changed or not. `without`: and without
- * that one. */
+/* Rewrite the folder's file with one more tensor: a copy of `as`, called `name`, with its last byte changed if
+ * `changed`. The tensor `without` is removed. */
 static void add_tensor(const char *name, const char *as, bool changed, const char *without) {
     char file[CHECKPOINT_PATH_MAX + 32];
     struct hf_files *f;
@@ -114,7 +114,7 @@ TEST(test_what_is_there_twice_is_compared) {
     }
 }
 
-/* The first number of the imported bias. */
+/* Element `place` of the imported bias. */
 static double bias_of_import(int64_t place) {
     struct checkpoint_reader *r;
     double b[131];
@@ -125,7 +125,7 @@ static double bias_of_import(int64_t place) {
     return b[place];
 }
 
-/* 131 doubles that begin as zeros: the last byte of the last one makes it 2^-1007. */
+/* The bias is 131 doubles, initially zero. Changing the last byte makes the last one 2^-1007. */
 TEST(test_an_own_head_has_the_decoders_bias) {
     const struct kind *k = &KINDS[BERT];
     export_new(k, false);
@@ -149,7 +149,7 @@ TEST(test_one_of_two_names_is_enough) {
     export_new(&KINDS[T5], true);
     add_tensor("lm_head.weight", "shared.weight", false, "shared.weight");
     assert_ok(import_again(&KINDS[T5]));
-    for (int changed = 0; changed < 2; changed++) {              /* both embeddings, and not what they share */
+    for (int changed = 0; changed < 2; changed++) {              /* both embeddings, without `shared` */
         export_new(&KINDS[T5], true);
         add_tensor("encoder.embed_tokens.weight", "shared.weight", false, "");
         add_tensor("decoder.embed_tokens.weight", "shared.weight", changed, "shared.weight");

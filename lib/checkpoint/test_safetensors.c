@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* Files of the format: what is written is read back, by the format's own rules; and what breaks a rule is refused in
- * one line. */
+/* Files of the format: a written file is read back, and follows the format's rules; a file that breaks a rule is
+ * refused in one line. */
 #include "lib/checkpoint/safetensors.h"
 #include "tests/test.h"
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* A file with this header and data_bytes bytes after it. */
+/* Write a file with this header and data_bytes bytes after it. */
 static const char *file_of(const char *header, int64_t data_bytes) {
     const char *path = test_path("hostile.safetensors");
     FILE *f = fopen(path, "wb");
@@ -30,7 +30,7 @@ static const char *file_of(const char *header, int64_t data_bytes) {
         assert_null(file_); \
     } while (0)
 
-/* ---- what the format says ---- */
+/* ---- the format's rules ---- */
 
 TEST(test_a_file_by_hand_is_read) {
     struct safetensors *f;
@@ -128,7 +128,7 @@ TEST(test_what_is_written_is_read_back) {
     uint64_t hash;
     unlink(path);
     assert_ok(safetensors_create(path, entries, 3, metadata, 2, &writer));
-    assert_ok(safetensors_append(writer, w, 4));                     /* in parts that are no tensors */
+    assert_ok(safetensors_append(writer, w, 4));                     /* in parts that split tensors */
     assert_ok(safetensors_append(writer, w + 2, 8));
     assert_ok(safetensors_append(writer, &x, 8));
     assert_fails(safetensors_append(writer, &x, 1), E_INTERNAL, "1 more would go beyond");
@@ -142,8 +142,8 @@ TEST(test_what_is_written_is_read_back) {
     assert_true(f && fread(all, 1, (size_t)bytes, f) == (size_t)bytes);
     fclose(f);
     assert_true(XXH3_64bits(all, (size_t)bytes) == hash);
-    assert_int_equal((all[0] & 255) % 8, 0);                         /* the header is filled up: tensors begin at a
-                                                                      * multiple of 8 */
+    assert_int_equal((all[0] & 255) % 8, 0);                         /* the header is padded, so that tensors begin at
+                                                                      * a multiple of 8 */
     free(all);
     struct safetensors *file;
     assert_ok(safetensors_open(path, &file));

@@ -1,8 +1,8 @@
 /* ranks: 1  device: cpu
  *
- * Odd files, and what is right of each: what the reader of safetensors 0.8 (the library of the format's authors) does
- * with it. words NULL: it is read. A row that says `stricter` is one that the library reads, and we refuse: jansson has
- * no place for it, or Trivium none. */
+ * Odd files, with the result of the reader of safetensors 0.8 (the library of the format's authors). words NULL: the
+ * file is read. `stricter`: the library reads the file, but Trivium refuses it, because jansson or Trivium cannot
+ * represent it. */
 #include "lib/checkpoint/safetensors.h"
 #include "tests/test.h"
 #include <stdio.h>
@@ -14,11 +14,11 @@
 #define A T("a", "F32", "[2,3]", 0, 24)
 #define META(value) "{\"__metadata__\":" value "," A "}"
 
-/* A header, bytes after it, zeros at its end, how many tensors are read, and words of the refusal. */
+/* A header, the bytes after it, the zeros at its end, the number of tensors, and words of the error. */
 static const struct row { const char *header; int bytes, zeros, n; const char *words; bool stricter; } ROWS[] = {
     {"{" A "}", 24, 0, 1, NULL, false},
     {"{" A "}     ", 24, 0, 1, NULL, false},                         /* writers pad with blanks */
-    {"{" A "}", 24, 3, 1, "not JSON", false},                        /* and not with zeros */
+    {"{" A "}", 24, 3, 1, "not JSON", false},                        /* zeros are refused */
     {"  {" A "}", 24, 0, 1, NULL, false},
     {"{}", 0, 0, 0, NULL, false},
     {"{}", 4, 0, 0, "appended", false},
@@ -107,7 +107,7 @@ TEST(test_odd_files_are_read_or_refused_as_by_the_formats_own_reader) {
     }
 }
 
-/* A text of 17 MB is nothing against 100; as many values are more than memory should be given to. */
+/* A text of 17 MB is below the limit of 100 MB. 17 million values are refused, because they take too much memory. */
 TEST(test_a_header_may_be_long_and_not_hold_millions_of_values) {
     enum { LONG = 17 << 20 };
     static const char begin[] = "{\"__metadata__\":{\"x\":\"", end[] = "\"}," A "}";
@@ -119,7 +119,7 @@ TEST(test_a_header_may_be_long_and_not_hold_millions_of_values) {
     assert_ok(safetensors_open(file_of(header, strlen(header), 0, 24), &f));
     assert_int_equal(strlen(safetensors_metadata(f, "x")), LONG);
     safetensors_close(&f);
-    header[sizeof begin - 2] = '[';                                  /* where the text would begin */
+    header[sizeof begin - 2] = '[';                                  /* makes the text a list of lists */
     assert_fails(safetensors_open(file_of(header, strlen(header), 0, 24), &f), E_FORMAT, "values; the limit is 4194304",
                  "several files");
     free(header);
