@@ -70,7 +70,8 @@ void bill_rows(const struct program *p, const struct chunk *chunks, const struct
 }
 
 /* ---- messages of the pipeline ---- */
-/* The tensors that leave a chunk: forward, its last block's outputs; backward, its first block's input gradients. */
+/* The tensors that leave a chunk: forward, its last block's outputs; backward, the gradients of its first block's
+ * inputs. */
 static const int *boundary(const struct program *p, int chunk, bool forward) {
     const int *slots = NULL;
     for (int i = 0; i < p->n_blocks; i++) {

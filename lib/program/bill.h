@@ -7,7 +7,7 @@
 struct bill {
     int64_t bytes[N_ROLES];              /* peak memory */
     double flops[N_ROW_KINDS];           /* by row kind (forward, replay, backward input, ...) */
-    struct exchange *exchanges;          /* everything that this rank exchanges in a step */
+    struct exchange *exchanges;          /* all collectives and messages of this rank in a step */
     int n_exchanges;
     double wire_bytes[N_MESH_AXES];      /* algorithm bytes of the exchanges, by axis */
     int64_t parked_bytes;                /* bytes that a step copies to host memory and back (slot.park) */

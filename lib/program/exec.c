@@ -35,7 +35,7 @@ void exec_fini(struct exec *e) {
     e->step_seconds = NULL;
 }
 
-/* ---- where a value is ---- */
+/* ---- addresses of values ---- */
 static const struct arena *arena_of(const struct exec *e, const struct storage *s) {
     return &(s->tier == TIER_HOST ? e->host_arenas : e->arenas)[s->role];
 }
@@ -95,7 +95,7 @@ static struct call call_of(struct exec *e, struct place at, const struct row *r)
     c.training = at.training;
     c.watched = e->watched;
     c.seed = e->seed;
-    c.n_step = e->n_step + (uint64_t)(at.action->microbatch / e->schedule->n_microbatches); /* without a flush: later */
+    c.n_step = e->n_step + (uint64_t)(at.action->microbatch / e->schedule->n_microbatches); /* more without a flush */
     c.first_sample = schedule_first_sample(at.action->microbatch % e->schedule->n_microbatches,
                                            e->mesh->place.rank.dp, e->workers, e->micro);
     c.loss_weight = e->loss_weight;
@@ -107,9 +107,9 @@ static struct call call_of(struct exec *e, struct place at, const struct row *r)
     return c;
 }
 
-/* ---- gradients that hold nothing yet ----
- * An op sets one, if it can; else it is cleared before, and added to. What lies after its elements (the padding of
- * shards) is cleared in either case. */
+/* ---- fresh gradients: no row has written them yet ----
+ * If the op can set a fresh gradient, it does; otherwise the gradient is cleared first, and the op adds to it. The
+ * padding after its elements (of shards) is cleared in both cases. */
 static bool is_fresh(struct place at, const struct row *r, int i) {
     return r->fresh >> i & 1 && (r->dweight[i] != RESIDENT || at.action->first);
 }
@@ -293,7 +293,7 @@ static int frame_of(const struct exec *e, const struct action *a) {
     return (int)((before + a->microbatch) % n);
 }
 
-/* ---- rows by themselves ---- */
+/* ---- single rows, for exec_rows_of ---- */
 static enum status run_if(struct exec *e, struct place at, const struct row *r, const struct op *op) {
     const struct row *last = r + r->joined - 1;
     struct call first = call_of(e, at, r), second = call_of(e, at, last);

@@ -11,13 +11,13 @@
 #include "lib/comm/mesh.h"
 #include "lib/program/memory.h"
 
-/* Sums over microbatches. SUM_LOSS: the loss of the data. In training, too: the auxiliary losses of steps inside the
- * model, and over all layers the load of experts and the share of dropped choices (moe_route.h). */
+/* Sums over microbatches. SUM_LOSS: the loss of the data. The others are summed in training only: the auxiliary losses
+ * of steps inside the model, and over all layers the load of experts and the share of dropped choices (moe_route.h). */
 enum loss_sum { SUM_LOSS, SUM_AUX_LOSS, SUM_EXPERT_LOAD, SUM_DROPPED, N_LOSS_SUMS };
 
-/* An event of a param. buffer: for ROW_PARAM_AHEAD the weight to start filling, for _NEEDED to have filled, for _DONE
- * to release; for ROW_GRAD_READY the gradient. final: no later row of this step adds to the gradient. forward: the row
- * is in tape F. */
+/* An event of a param. buffer: the weight, which the hook starts to fill at ROW_PARAM_AHEAD, must have filled at
+ * _NEEDED, and may release at _DONE; at ROW_GRAD_READY the gradient. final: no later row of this step adds to the
+ * gradient. forward: the row is in tape F. */
 struct param_event { enum row_kind kind; int param; void *buffer; bool final, forward; };
 
 struct exec_hooks {
@@ -48,8 +48,8 @@ struct exec {
     const struct device *device;
     struct exec_hooks hooks;
     struct exec_watch watch;             /* row NULL: no watcher */
-    /* Sums over this rank's microbatches, [N_LOSS_SUMS] in device memory; 0 where nothing is summed. NULL (CPU only):
-     * the array `sums` is used. */
+    /* Sums over this rank's microbatches, [N_LOSS_SUMS] in device memory; unused sums are 0. NULL (CPU only): the array
+     * `sums` is used. */
     double *loss_at;
     bool watched;                        /* measure the arenas' high-water marks */
     bool paint;                         /* tests: overwrite values with NaN when they die, so that a later read shows */
@@ -58,11 +58,11 @@ struct exec {
     /* The run sets these for each step. */
     uint64_t seed, n_step;
     int64_t micro;                       /* sequences of a microbatch */
-    int64_t workers;                     /* number of replicas, along dp, that share the batch: only the first ones */
+    int64_t workers;                     /* the first `workers` replicas along dp share the batch */
     double loss_weight, loss_scale;
     /* results of exec_run */
     struct exact loss_sum;               /* fixed_sums: the sum SUM_LOSS without weight and rounding (sums.h) */
-    double sums[N_LOSS_SUMS];            /* the same sums, if loss_at is NULL */
+    double sums[N_LOSS_SUMS];            /* the sums of loss_at, if that is NULL */
     double seconds[N_ROW_KINDS];         /* time in rows by kind */
     double transfer_s;                   /* time of waiting for neighbor stages (bubble and wire) */
     int64_t parked_bytes;                /* bytes that training has copied to host memory and back */
@@ -75,7 +75,7 @@ struct exec {
     struct device_mark *copies;          /* copies of slots to host memory or back, by slot */
     struct comm_request *ring_requests[N_CHANNELS];   /* by slot and stream */
     int ring_used[N_CHANNELS], ring_taken[N_CHANNELS];   /* ring_taken: slots of messages from this rank to itself */
-    const struct schedule *schedule;     /* that is running */
+    const struct schedule *schedule;     /* the running schedule */
     /* For a schedule without a flush, set by the run: the number of steps since the last flush, and the number of
      * microbatches, from this step's first one, that may begin (INT_MAX: all). */
     int64_t since_flush;
@@ -83,8 +83,8 @@ struct exec {
     struct feed *feed;                   /* microbatches that are being copied to the device (exec_feed.c) */
 };
 
-/** For timing, before the first step: run only the kernels of an op's rows, and only in the first action of each kind
- *  of each chunk. They read arbitrary memory, and their results are not used.
+/** Run only the kernels of an op's rows, and only in the first action of each kind of each chunk. It serves to time
+ *  kernels before the first step: the kernels read arbitrary memory, and their results are not used.
  *  @errors those of the kernels  @collective{none: the op does not communicate} */
 enum status exec_rows_of(struct exec *, const struct schedule *, const struct op *);
 
@@ -100,6 +100,6 @@ void exec_fini(struct exec *);
 enum status exec_run(struct exec *, const struct schedule *, bool training);
 
 /** After exec_run: the address, in device memory, of the output of a chunk's forward tape (its last block's first
- *  stream); NULL: it has none. Only for a program without training (forward_only); elsewhere another microbatch may
- *  have overwritten the frame. */
+ *  stream); NULL: the chunk has none. Only for a program without training (forward_only), because in training another
+ *  microbatch may have overwritten the frame. */
 void *exec_out(const struct exec *, int chunk);

@@ -1,4 +1,4 @@
-/* Batches on their way to the device.
+/* Copies batches to the device.
  *
  * The host writes a microbatch into pinned memory and queues the copy, which the compute stream may reach milliseconds
  * later. So the host reads the next batches from the file while the GPU works on earlier ones. A slot may be written

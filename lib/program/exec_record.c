@@ -1,4 +1,4 @@
-/* Times of rows, and where they are recorded: sums by step of the program (`--profile`), spans (`--trace`). */
+/* Records the times of rows: as sums by step of the program (`--profile`), and as spans (`--trace`). */
 #include "lib/program/exec_state.h"
 
 #include "lib/base/clock.h"

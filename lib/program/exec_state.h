@@ -11,7 +11,7 @@ struct place { int chunk, frame; const struct action *action; bool training; };
 void *exec_value(const struct exec *, struct place, int value);
 
 /* ---- exec_transfer.c ---- */
-/* Run a send or a receive. If the action is recorded, its span counts the bytes.
+/* Run a send or a receive. recorded: the action's span, which counts the bytes, or NULL.
  * @collective{pp: its other end takes part} @errors E_TIMEOUT, E_COMM, E_DEVICE */
 enum status exec_transfer(struct exec *, const struct action *, struct place, struct span *recorded);
 /* Wait until all sends have left. @collective{pp: its other end takes part} @errors E_TIMEOUT, E_COMM */

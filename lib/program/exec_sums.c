@@ -1,4 +1,4 @@
-/* Rows of weight gradients with --sums fixed (lib/comm/sums_rows.h): the memory of their sums. */
+/* Runs rows of weight gradients with --sums fixed (lib/comm/sums_rows.h), and gives their sums memory. */
 #include "lib/program/exec_state.h"
 
 #include "lib/ops/reduce.h"

@@ -10,7 +10,7 @@ static void *ring_slot(const struct exec *e, int channel, int slot, int stream) 
     return arena_at(&e->arenas[ROLE_COMM], ring->offset + slot * arena_align(ring->bytes) + ring->stream[stream]);
 }
 
-/* A message of one stream: the value v, to or from a rank. slot: its place in this rank's ring. */
+/* A message of one stream: value v, to or from a rank. slot: its index in this rank's ring. */
 struct message { int v, stream, rank, channel, slot; };
 
 static enum status receive(struct exec *e, const struct message *m, struct place at) {
@@ -27,7 +27,7 @@ static enum status send(struct exec *e, const struct message *m, struct place at
     int64_t bytes = e->chunks[at.chunk].values[m->v].bytes;
     struct comm_request *request = &e->ring_requests[m->channel][m->slot * MAX_STREAMS + m->stream];
     void *copy = ring_slot(e, m->channel, m->slot, m->stream);
-    TRY(comm_wait(request));                                        /* the message that had this slot before has left */
+    TRY(comm_wait(request));                                        /* until the slot's previous message has left */
     TRY(e->device->copy(e->device, copy, exec_value(e, at, m->v), bytes));
     if (m->rank == e->schedule->rank) return OK;
     return comm_send_start(e->mesh->group[AXIS_PP], copy, bytes, UINT8, m->rank, m->channel, request);

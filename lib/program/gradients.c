@@ -1,4 +1,4 @@
-/* The life of a gradient in a step.
+/* The first and the last row of a step that write a gradient.
  *
  * A weight's gradient is a sum over the microbatches, and over all rows that use the weight. The first row sets the
  * gradient, unless the gradient is cleared before and every row adds. After the last row the sum is complete, and may

@@ -1,4 +1,4 @@
-/* The life of a gradient in a step: its first row, and its last; see gradients.c. */
+/* The first and the last row of a step that write a gradient; see gradients.c. */
 #pragma once
 
 #include "lib/program/schedule.h"

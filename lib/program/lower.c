@@ -172,8 +172,7 @@ static void emit_backward_weight(struct lower *l, int id, enum tape_kind tape) {
     r->work = work_value(l, s, ROW_BACKWARD_WEIGHT, tape, at);
 }
 
-/* Does a VIEW pass the gradient on without a kernel? Not if another use of the slot has left a gradient there
- * already. */
+/* Does a VIEW pass the gradient on without a kernel? No if another use of the slot has left a gradient there. */
 static bool passes_through(const struct lower *l, const struct step *s, int i) {
     return s->op->backward_alias == ALIAS_VIEW && i == s->op->alias_in && l->gradient[s->in[i]] < 0;
 }
@@ -306,7 +305,7 @@ static void lower_backward(struct lower *l, bool split_weight) {
         if (joins_next(l, i)) replay_before(l, &l->p->steps[id], &l->p->steps[l->steps[i - 1]]);
         if (op->has_backward_input && !reads_data_only(l, id)) emit_backward_input(l, id, TAPE_B);
         int started = l->k->tapes[TAPE_B].n - 1;
-        if (held >= 0) emit_backward_weight(l, held, TAPE_B);     /* runs while the exchange that has started goes on */
+        if (held >= 0) emit_backward_weight(l, held, TAPE_B);     /* overlaps with the started exchange */
         held = -1;
         if (op->async_backward) {
             l->k->tapes[TAPE_B].rows[started].wait = l->k->tapes[TAPE_B].n;
@@ -319,7 +318,7 @@ static void lower_backward(struct lower *l, bool split_weight) {
     }
 }
 
-/* All of tape W runs after all of tape B. So W may read a value that B replayed, but B none that W replayed. */
+/* Tape W runs after tape B. So W may read a value that B replayed, but B cannot read a value that W replayed. */
 static void lower_deferred(struct lower *l) {
     for (int i = l->n_steps - 1; i >= 0; i--)
         if (l->p->steps[l->steps[i]].op->defer_weight) emit_backward_weight(l, l->steps[i], TAPE_W);

@@ -6,9 +6,9 @@
  *   F  forward rows       B  backward rows (replays, input gradients, weight gradients)
  *   W  deferred weight gradients, if the schedule splits them off; otherwise they are in B
  * A *value* is one buffer with a birth and a death on the time line F, B, W. Values that cross from one action to
- * another live in a *frame* (one a microbatch); the rest is *scratch* and is reused by every action.
+ * another live in a *frame* (one per microbatch); all other values are *scratch*, which every action reuses.
  *
- * Everything about memory and order is decided here, from the ops' declarations. The executor derives nothing. */
+ * Lowering decides memory and order completely, from the ops' declarations. The executor derives nothing. */
 #pragma once
 
 #include "lib/device/arena.h"
@@ -22,8 +22,8 @@ enum { NO_VALUE = -1, RESIDENT = -2 /* the whole param, in its arena */ };
 
 struct row {
     enum row_kind kind;
-    int id;                    /* of the step; of the param for PARAM_* and GRAD_READY; of the slot for PARK, UNPARK and
-                                * COPIED, which copy in[0] to out[0] */
+    int id;                    /* index of the step; of the param for PARAM_* and GRAD_READY; of the slot for PARK,
+                                * UNPARK and COPIED, which copy in[0] to out[0] */
     int in[MAX_IN], out[MAX_OUT], din[MAX_IN], dout[MAX_OUT], weight[MAX_WEIGHTS], dweight[MAX_WEIGHTS], work;
     unsigned accumulate;       /* bit i: din[i] += */
     unsigned fresh;            /* bit i: the row sets dweight[i]; if it is resident, in the first action only */
@@ -43,7 +43,7 @@ struct value {
     int64_t bytes;
     enum role role;
     struct row_time birth, death;
-    int storage;               /* index; values that are written over each other have the same */
+    int storage;               /* index; a value that is written over another one shares its storage */
     enum tier tier;            /* TIER_HOST: the storage of a parked value */
 };
 struct storage {
@@ -72,8 +72,8 @@ struct chunk {
     int data[N_DATA], loss;
     int features, scores;              /* of a model of clicks (struct program); scores lives to the end of tape F */
     int n_losses;                      /* terms of the loss that other steps compute (op->loss_out) */
-    struct loss_value *losses;         /* and that this rank counts; complete at the end of tape F */
-    enum tape_kind loss_tape;        /* in training the loss is complete at its end; TAPE_F unless op.all_in_backward */
+    struct loss_value *losses;         /* [n_losses], those that this rank counts; complete at the end of tape F */
+    enum tape_kind loss_tape;        /* at its end the training loss is complete: TAPE_F, unless op.all_in_backward */
     int64_t frame_bytes[N_FRAMES];                 /* of one microbatch; role act */
     int64_t scratch_bytes[N_TAPES][N_ROLES];       /* packed over the tape's rows, each role by itself */
     int64_t scratch_floor[N_TAPES][N_ROLES];       /* the most bytes alive at once: no packing needs less */

@@ -24,7 +24,7 @@ static int slot_behind(const struct lower *l, int slot) {
     return from >= 0 && is_view(&l->p->steps[from]) ? slot_behind(l, l->p->steps[from].in[0]) : slot;
 }
 
-/* ---- which, and when ---- */
+/* ---- parked slots, and the times of their copies ---- */
 void lower_park_begin(struct lower *l) {
     for (int i = 0; i < l->n_steps; i++) {
         const struct step *s = &l->p->steps[l->steps[i]];

@@ -1,4 +1,4 @@
-/* What lower.c and lower_windows.c share while a chunk is lowered. Private to lower*.c. */
+/* The state that lower*.c share while a chunk is lowered. Private to lower*.c. */
 #pragma once
 
 #include "lib/program/lower.h"
@@ -20,8 +20,8 @@ struct lower {
     int *weight_owner[N_TAPES];                  /* by param: the block for which its window is open */
     bool *announced[N_TAPES];                    /* by param: PARAM_NEEDED has been emitted for weight_owner */
     int open_block[N_TAPES];                     /* the block whose rows are being emitted */
-    struct lookahead *recorded;                  /* first pass: filled */
-    const struct lookahead *ahead;               /* second pass: followed */
+    struct lookahead *recorded;                  /* the first pass fills it */
+    const struct lookahead *ahead;               /* the second pass reads it */
     int *steps, n_steps;                         /* the chunk's steps, in order */
     /* By slot (lower_park.c): the last block whose forward reads it; its value in host memory, and its new value on the
      * device, or NO_VALUE; the state of its copy. */

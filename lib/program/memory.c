@@ -5,7 +5,7 @@
 #include "lib/device/disk.h"
 #include <stdlib.h>
 
-/* ---- params: the places that all have ---- */
+/* ---- params: the arrays that all params have ---- */
 static void set(struct param *w, enum fixed_array at, bool there, struct param_array a) {
     w->arrays[at] = a;
     w->arrays[at].copies = !there ? 0 : a.copies ? a.copies : 1;
@@ -39,7 +39,7 @@ static void set_fixed(struct param *w, const struct optimizer *o, const struct s
     set(w, ARRAY_MASTER, has_states && w->master, state);
 }
 
-/* ---- arrays: one behind the other, in table order ---- */
+/* ---- arrays: one after the other, in table order ---- */
 /* On disk an array begins at a page boundary and ends at one. */
 static void place(struct param_array *a, enum device_kind device, struct memory_plan *m) {
     const enum device_kind on[N_TIERS] = {device, DEVICE_CPU, DEVICE_DISK};
@@ -60,7 +60,7 @@ void memory_plan_params(struct program *p, const struct schedule *s, struct memo
                 if (a->copies && (int)a->place == at) place(a, p->device, m);
 }
 
-/* ---- frames: from the action that first writes one to the action that last reads it ---- */
+/* ---- frames: each lives from the action that first writes it to the action that last reads it ---- */
 static size_t frame_index(const struct memory_plan *m, enum frame_class c, int chunk, int microbatch) {
     return ((size_t)c * (size_t)m->n_chunks + (size_t)chunk) * (size_t)m->n_microbatches + (size_t)microbatch;
 }

@@ -4,7 +4,7 @@
  *                                 its B (or W), packed over the schedule's time line like rooms in a hotel
  *   work   [ the run's numbers | scratch ]
  *   comm   [ scratch (gathered params) | rings | techniques' buffers ]
- *   param, grad, optim            one place a param
+ *   param, grad, optim            one place for each param
  *   act, in host memory           frames of parked values, packed on the same time line
  *
  * The peak of a role is the end of its highest byte. Arenas are allocated with these numbers, `show memory` prints
@@ -15,8 +15,8 @@
 
 struct memory_plan {
     int64_t bytes[N_TIERS][N_ROLES]; /* planned peak by tier and role; host and disk hold offloaded arrays */
-    int64_t scratch_bytes[N_ROLES];  /* part of it: scratch */
-    int64_t scratch_offset[N_ROLES]; /* start of a role's scratch: 0; in work the end of run_bytes */
+    int64_t scratch_bytes[N_ROLES];  /* the part of bytes[TIER_DEVICE] that is scratch */
+    int64_t scratch_offset[N_ROLES]; /* start of a role's scratch: 0; in role work the end of run_bytes */
     int64_t frames_floor;            /* most frame bytes alive at once */
     int n_chunks, n_microbatches;    /* n_microbatches: number of frames that microbatches use in turns */
     int64_t *frame_offset;           /* [class][chunk][microbatch] in the act arena; -1: no such frame */

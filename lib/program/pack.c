@@ -1,11 +1,11 @@
-/* Packing intervals of time into bytes. Used for the rows of a tape and for the frames of a schedule.
+/* Gives offsets to buffers with lifetimes (interval packing): for the rows of a tape and the frames of a schedule.
  *
  * First fit, biggest first; among equals the earliest first. For intervals of one size this is optimal (it is interval
- * colouring, greedy by start); for mixed sizes it is a heuristic, and `floor` is the lower bound.
+ * coloring, greedy by start). For mixed sizes it is a heuristic, and `floor` is the lower bound.
  *
- * A step may have a million frames, so not all are compared with all:
- *   the biggest   meet only each other. One sweep over the time line gives each the lowest slot that is free: n log n
- *   the others    each looks at those that overlap it in time, and only at those: a tree over the starts finds them */
+ * A step may have a million frames, so comparing all pairs would take too long:
+ *   the biggest   come first. One sweep over the time line gives each of them the lowest free slot: n log n
+ *   the others    each is compared only with the intervals that overlap it in time, found by a tree over the starts */
 #include "lib/program/lower.h"
 
 #include <limits.h>
@@ -18,7 +18,7 @@ static int bigger_then_earlier(const void *a, const void *b) {
     return x->id - y->id;
 }
 
-/* ---- the time line: where intervals begin and end. Both ends are included, so at one time begins come first ---- */
+/* ---- the time line of begins and ends. Both ends are included, so at equal times begins come first ---- */
 struct edge { int time, i; bool ends; };
 
 static int earlier(const void *a, const void *b) {
@@ -35,8 +35,8 @@ struct pack {
     struct edge *edges;                  /* [2 n] the intervals' begins and ends, in order of time */
     int *by_start, *start;               /* [n] intervals in the order of their starts, and those starts */
     int *latest, n_leaves;               /* the tree: the root is [1], the leaf of by_start[k] is [n_leaves + k]. A
-                                          * node's number is the latest `to` below it, of intervals with a place;
-                                          * INT_MIN: none */
+                                          * node has the latest `to` of the placed intervals below it; INT_MIN if
+                                          * there are none */
     int *free_slots, n_free;             /* a heap of free slots, the lowest one first */
     struct interval **met;               /* placed intervals that overlap in time with the current one */
     int n_met;
@@ -114,7 +114,7 @@ static int take_slot(struct pack *p) {
     return lowest;
 }
 
-/* Go along the time line: give the biggest intervals their slots, and find the most bytes that are alive at once. */
+/* Sweep over the time line: give the biggest intervals their slots, and find the most bytes alive at one time. */
 static void sweep(struct pack *p) {
     int64_t slot_bytes = arena_align_on(p->on, p->x[0].bytes), alive = 0;
     int n_slots = 0;

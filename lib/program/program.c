@@ -27,8 +27,8 @@ void program_copy(const struct program *p, const struct mesh_place *place, struc
     out->blocks = table_copy(p->blocks, p->n_blocks, sizeof *p->blocks);
 }
 
-/* ---- leaving out ---- */
-/* Number the marked entries 0, 1, ...; an entry without a mark gets -1. @return how many are marked */
+/* ---- dropping unused entries ---- */
+/* Number the marked entries 0, 1, ...; an entry without a mark gets -1. @return the number of marked entries */
 static int number_marked(int *marks, int n) {
     int used = 0;
     for (int i = 0; i < n; i++) marks[i] = marks[i] ? used++ : -1;
@@ -214,7 +214,7 @@ char *param_records(const struct param *w, uint64_t n_step) {
     return (char *)w->grad + step * param_records_of_step(w) * w->record_bytes;
 }
 
-/* ---- over which axes a gradient is summed; which rank counts a param or a loss ---- */
+/* ---- the axes over which a gradient is summed; the rank that counts a param or a loss ---- */
 static unsigned cuts_seen(const struct program *p, const struct step *s) {
     unsigned cuts = 0;
     for (int i = 0; i < s->n_in; i++) cuts |= shape_cuts(&p->slots[s->in[i]].type.shape);

@@ -1,7 +1,7 @@
 /* The program: a model as flat tables of slots, params, steps and blocks.
  *
  *   slot    a named tensor that flows between steps                    "h0.ln1"
- *   param   a named tensor that is learned; a tied weight is one row   "embed.wte"
+ *   param   a named tensor that is learned; a tied weight is one param "embed.wte"
  *   step    one line: an op over slots and params (lib/ops/op.h)
  *   block   a stretch of steps between two boundaries: embedding | a layer | head and loss
  *
@@ -77,7 +77,7 @@ struct param {
     int delay;      /* UPDATE_ROWS: the records of this step and of the `delay` steps before it wait for their update */
     enum residence weight_residence, grad_residence;
     enum tier weight_tier, state_tier;   /* beyond TIER_DEVICE: offloaded, also on a CPU */
-    enum tier grad_tier;                 /* the same for all params */
+    enum tier grad_tier;                 /* equal for all params */
     enum mesh_axis shared;     /* along this axis other ranks hold the same param (pp/); AXIS_SELF: none */
     /* shard_axis: ranks that hold different parts (shards, or parts of any size); AXIS_SELF: this rank holds all.
      * replicate_axis: ranks that hold the same part; their gradients are summed after those along shard_axis
@@ -138,9 +138,9 @@ struct program {
      * weights differ until they are averaged, and their moments always differ. 0: all replicas are equal. */
     int n_apart, apart;
     const struct optimizer *optimizer;   /* the optimizer of dense params */
-    enum device_kind device;   /* device, OpenMP threads per rank, and whether products are */
-    int n_threads;             /* plain loops (not BLAS): scratch and kernels depend on these three */
-    bool plain_gemm;
+    enum device_kind device;   /* scratch and kernels depend on this and the next two members */
+    int n_threads;             /* OpenMP threads per rank */
+    bool plain_gemm;           /* products are plain loops (not BLAS) */
     bool fixed_sums;           /* sums.h */
     bool forward_only;         /* no training: no backward tapes, and params have no own elements (decode) */
 };
@@ -163,7 +163,7 @@ int param_records_of_step(const struct param *);
 char *param_records(const struct param *, uint64_t n_step);
 /** The offset of its gradient in the arena of gradients. */
 static inline int64_t param_grad_offset(const struct param *w) { return w->arrays[ARRAY_GRAD].offset; }
-/** Is it a param, and not an additional gradient of another one? */
+/** Is w a param, and not an additional gradient of another param? */
 static inline bool param_is_stored(const struct param *w) { return w->present && !w->gradient_of; }
 
 /** Add an array to a param, or change its array of that name. Before memory_plan. An array that is saved has as many
@@ -185,12 +185,12 @@ void *param_own_weight(const struct param *);
 void *param_own_grad(const struct param *);
 /** The own elements, their optimizer states and master weights, as the optimizer's arguments. */
 struct optimizer_elements param_elements(const struct param *);
-/** The piece of a param that this rank saves: its own elements, without padding; n 0: none. And its i-th array to save;
- *  array 0 is the weight (the master weights, if there are any). If replicas differ, each saves its own optimizer
- *  states, and the first one saves all other arrays. @return NULL: there are only i */
+/** The piece of a param that this rank saves: its own elements, without padding; n 0: none. */
 struct piece param_own_piece(const struct param *);
+/** The param's i-th array to save. Array 0 is the weight (the master weights, if there are any). If replicas differ,
+ *  each saves its own optimizer states, and the first one saves all other arrays. @return NULL: there are only i */
 const struct param_array *param_saved(const struct param *, int i);
-/** Is it a state of the optimizer? If replicas differ, each has its own states. */
+/** Is the array a state of the optimizer? If replicas differ, each has its own states. */
 static inline bool array_is_state(const struct param *w, const struct param_array *a) {
     return a - w->arrays >= ARRAY_STATE && a - w->arrays < ARRAY_MASTER;
 }
@@ -205,7 +205,7 @@ void program_drop_unused(struct program *);
 void program_copy(const struct program *, const struct mesh_place *, struct program *out);
 
 /* Builders. Names longer than NAME_MAX_LEN - 1 are cut. Returned indices stay valid; pointers only until the next add.
- * The tables are small: when one cannot grow, the process has no memory left to report with, and ends (abort). */
+ * The tables are small: if one cannot grow, the process has no memory left to report the error, and aborts. */
 int program_add_slot(struct program *, const char *block, const char *name);
 int program_add_param(struct program *, const char *block, const char *name, struct type, double init_std,
                       double init_constant, bool decay);

@@ -21,10 +21,10 @@ static inline struct action action_of(enum action_kind kind, int chunk, int micr
     return (struct action){.kind = kind, .chunk = chunk, .microbatch = microbatch};
 }
 
-/* The edge from a chunk to its neighbor in the model: the next virtual stage, or the one before. rank: of the neighbor,
- * along AXIS_PP; -1: the chunk is at the model's end; this rank itself: the message is copied in memory. The message's
- * channel is way + (backward ? 1 : 0). way is 0 if the next stage is on the next rank, 2 if it is on the rank before.
- * So each channel into a rank has one sender, and its messages are received in the order in which they were sent. */
+/* The edge from a chunk to its neighbor in the model: the next virtual stage, or the one before. rank: the neighbor's
+ * rank along AXIS_PP; -1 if the chunk is at the model's end. If it is this rank itself, the message is copied in
+ * memory. The message's channel is way + (backward ? 1 : 0). way is 0 if the next stage is on the next rank, 2 if it is
+ * on the rank before. So each channel into a rank has one sender, and its messages are received in order. */
 struct hop { int rank, chunk, way; };
 enum { HOP_NEXT, HOP_BEFORE, N_CHANNELS = 4 };
 
@@ -55,11 +55,11 @@ void schedule_add(struct schedule *, enum action_kind, int chunk, int microbatch
 void schedule_fini(struct schedule *);
 /** Copy a schedule; the caller frees the copy. */
 void schedule_copy(const struct schedule *, int n_chunks, struct schedule *out);
-/** The other end of a send or receive, and the way of its channel. */
+/** The other end of a send or receive, with the way of its channel; and its channel. */
 struct hop schedule_hop(const struct schedule *, const struct action *transfer);
 int schedule_channel(const struct schedule *, const struct action *transfer);
-/** The values that a transfer moves, by stream, each a message of its own, in this order; and the sum of their
- *  bytes. */
+/** The values that a transfer moves: one message for each stream, in the order of streams. chunk_moved_bytes: the sum
+ *  of their bytes. */
 const int *chunk_moves(const struct chunk *, enum action_kind transfer);
 int64_t chunk_moved_bytes(const struct chunk *, enum action_kind transfer);
 
@@ -67,10 +67,10 @@ int64_t chunk_moved_bytes(const struct chunk *, enum action_kind transfer);
  *  microbatches of B samples. */
 static inline int64_t schedule_first_sample(int64_t m, int64_t d, int64_t n, int64_t B) { return (m * n + d) * B; }
 
-/** The number of frames that microbatches use in turns; the number of versions of the weights. */
+/** The number of frames that microbatches use in turns; and the number of versions of the weights. */
 static inline int schedule_frames(const struct schedule *s) { return s->n_frames ? s->n_frames : s->n_microbatches; }
 static inline int schedule_versions(const struct schedule *s) { return s->n_versions ? s->n_versions : 1; }
-/** Does the microbatch pass through this chunk? Of two pipelines, the first gets the first half of the microbatches. */
+/** Does the microbatch pass through this chunk? With two pipelines, the first gets the first half of microbatches. */
 bool schedule_passes(const struct schedule *, int chunk, int microbatch);
 
 /* An iterator over the rows of a step, in order. Begin with {0}. action: the action of the row that was returned last.
@@ -78,7 +78,7 @@ bool schedule_passes(const struct schedule *, int chunk, int microbatch);
 struct row_walk { const struct action *action; int next_action, next_row; bool ends; };
 /** @return the next row; NULL: there is none */
 struct row *schedule_next_row(const struct schedule *, const struct chunk *, struct row_walk *);
-/** How many there are. */
+/** The number of rows of a step. */
 size_t schedule_n_rows(const struct schedule *, const struct chunk *);
 
 /** The schedule of one stage: forward and backward of each microbatch in turn (gradient accumulation).

@@ -1,9 +1,9 @@
-/* Storage of values: which values may be written over each other, and at which offset each storage lies.
+/* Storage of values: decides which values are written over each other, and the offset of each storage.
  *
  * An in-place op writes its result over its operand. That is allowed when the operand dies in that very row, the result
- * is born there, and both have the same size and role. This file decides it, after all lifetimes are known; an op only
- * declares that its kernel can work in place. Backward may also write over activations that it reads: then the bytes of
- * a frame become a gradient (the logits, the largest tensor of all, become dlogits). */
+ * is born there, and both have the same size and role. This file decides about it after all lifetimes are known; an op
+ * only declares that its kernel can work in place. Backward may also write over activations that it reads; then the
+ * bytes of a frame become a gradient (the logits, the largest tensor, become dlogits). */
 #include "lib/program/lower.h"
 
 #include <stdlib.h>
@@ -81,7 +81,7 @@ enum frame_class storage_class(const struct storage *s) {
     return s->death.tape == TAPE_B ? FRAME_FB : FRAME_FW;
 }
 
-/* All values of a frame are alive at the same time, between two tapes, so they lie side by side. */
+/* All values of a frame are alive at the same time, between two tapes, so no two share bytes. */
 static void place_frames(enum device_kind on, struct chunk *k) {
     for (int i = 0; i < k->n_storages; i++) {
         struct storage *s = &k->storages[i];

@@ -113,7 +113,7 @@ int64_t sums_first_sample(const struct program *p, const struct mesh_place *at, 
                           int microbatch, int64_t micro) {
     int64_t dp = at->n.dp, rank = at->rank.dp;
     if (shards_gradients(p)) return schedule_first_sample(microbatch, rank, dp, micro);
-    int passing = s->n_microbatches / (s->n_pipes > 1 ? s->n_pipes : 1);       /* a pipe's are neighbors */
+    int passing = s->n_microbatches / (s->n_pipes > 1 ? s->n_pipes : 1);       /* those of a pipe are neighbors */
     return ((microbatch / passing * dp + rank) * passing + microbatch % passing) * micro;
 }
 

@@ -4,32 +4,32 @@
  * its own order: dp adds replicas' gradients, tp adds parts of products, and microbatches are added one after the
  * other. With fixed sums every layout adds in the order of the widest layout:
  *
- *   a leaf    a part that no layout divides: one sample of the batch, or where sp may cut the tokens, as many as one
- *             of 8 tp ranks would have; of a product that tp cuts, as much as such a rank would sum (struct axis,
+ *   a leaf    a part that no layout divides: one sample of the batch; if sp may cut the tokens, the tokens that one of
+ *             8 tp ranks would have; in a product that tp cuts, the terms that such a rank would sum (struct axis,
  *             leaves)
  *   the tree  leaves are added by halves of their global numbers: ((0 + 1) + (2 + 3)) + ((4 + 5) + (6 + 7))
  *
- * A rank or a microbatch has a whole subtree if its number of leaves is a power of two and they begin at a multiple of
- * it; adding goes on with the same tree, over microbatches and over ranks. a + b is b + a to the bit, so only neighbors
- * matter. So these sums have one order in every layout:
+ * A rank or a microbatch has a whole subtree if its number of leaves is a power of two, and the leaves begin at a
+ * multiple of this number. The sums over microbatches and over ranks continue the same tree. a + b equals b + a to the
+ * bit, so only the pairing of neighbors matters. So these sums have one order in every layout:
  *
  *   products cut by tp   lib/ops/gemm/gemm_leaves.h, and the loss's sum over the vocabulary
  *   sums over ranks      lib/comm/hops/hops_halving.c
  *   weight gradients     lib/comm/sums_rows.h: a row runs once a leaf, and a binary counter adds: bit l of the
  *                        number of leaves so far is set where a sum of 2^l leaves waits for its neighbor
- *   samples              a replica's are neighbors, so that it adds over its microbatches first, and dp last; with
- *                        gradients sharded (zero 2 and 3) a microbatch's are, and dp adds before microbatches
- *   a tied weight        each use has a gradient of its own, added at the end, as if they were at both ends of a
- *                        pipeline
- *   loss and norm        sums without rounding, in no order at all (lib/base/exact.h)
+ *   samples              a replica's samples are neighbors, so that it adds over its microbatches first, and dp last;
+ *                        with sharded gradients (zero 2 and 3) the samples of one microbatch, over all replicas, are
+ *                        neighbors, and dp adds before microbatches
+ *   a tied weight        each use has its own gradient; these are added at the end, as from both ends of a pipeline
+ *   loss and norm        sums without rounding, in any order (lib/base/exact.h)
  *
- * All other sums have one order anyhow: normalisation and attention sum within a token, or a head of a sample.
+ * All other sums have one order in every layout: normalization and attention sum within a token or a head of a sample.
  *
- * Costs: a weight gradient is made in one product per sample. log2(microbatches) gradients wait in role grad, and
- * log2(a microbatch's samples) in scratch. `compare` shows the costs.
+ * Costs: a weight gradient takes one product per sample. log2(microbatches) gradients wait in role grad, and log2(a
+ * microbatch's samples) in scratch. `compare` shows the costs.
  *
- * What breaks it: a leaf that begins where this rank begins; a running sum over microbatches; anything that is added in
- * the order in which it arrives.
+ * What breaks it: a leaf that begins where this rank begins; a running sum over microbatches; adding terms in the order
+ * in which they arrive.
  *
  * Sources: Demmel and Nguyen 2013, "Fast reproducible floating-point summation"; Villa, Chavarria-Miranda, Gurumoorthi,
  * Marquez and Krishnamoorthy 2009, "Effects of floating-point non-associativity on numerical computations on massively
@@ -53,7 +53,8 @@ enum status sums_mark(struct program *, const struct chunk *, const struct sched
 int64_t sums_first_sample(const struct program *, const struct mesh_place *, const struct schedule *, int microbatch,
                           int64_t micro);
 
-/** Add the gradients of a weight's other uses to its own gradient: own elements, once complete.  @errors E_DEVICE */
+/** Add the gradients of a weight's other uses to its own gradient: the own elements, after the sums over ranks.
+ *  @errors E_DEVICE */
 enum status sums_add_uses(const struct device *, const struct program *);
 /** Add microbatch k's gradient, `sum`, to the partial sums of the microbatches before it; `sum` is overwritten. After
  *  the last microbatch the result is the param's gradient; the rest of its resident elements is cleared. @errors

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * The executor on a model small enough to do by hand:
+ * The executor on a model that is small enough to compute by hand:
  *
  *   y = w t         t: TINY_N integer tokens        block a
  *   z = y^2 / 2                                     block a
@@ -40,7 +40,7 @@ static enum status square_forward(const struct call *c) {
     for (int i = 0; i < TINY_N; i++) ((double *)c->out[0].data)[i] = x[i] * x[i] / 2;
     return OK;
 }
-/* to[i] (+)= a[i] b[i]: what the backward passes of a product are made of. */
+/* to[i] (+)= a[i] b[i]: used by the backward passes of products. */
 static enum status multiply(void *to, const void *a, const void *b, bool add) {
     for (int i = 0; i < TINY_N; i++)
         ((double *)to)[i] = (add ? ((double *)to)[i] : 0) + ((const double *)a)[i] * ((const double *)b)[i];
@@ -82,7 +82,7 @@ static const struct op op_scale = {.name = "scale", .shape = tiny_shape,
 static const struct op op_sum = {.name = "sum", .shape = sum_shape, .no_grad_out = OUT(0), .has_backward_input = true,
                                  KERNELS(sum_forward, sum_input, NULL)};
 
-/* ---- a machine of one rank around it ---- */
+/* ---- a test bench of one rank ---- */
 enum { MAX_EVENTS = 64 };
 struct seen { enum row_kind kind; int param; bool final; double first; };   /* first: element 0 of the buffer */
 
@@ -111,7 +111,7 @@ static enum status fetch(void *self, int microbatch, int32_t *const data[N_DATA]
     return OK;
 }
 
-/* As zero does it: fill a gathered weight, and poison it when it is released. */
+/* Fill a gathered weight, as zero does, and poison it when it is released. */
 static enum status param_event(void *self, const struct param_event *e) {
     (void)self;
     if (b.program.params[e->param].weight_residence == RESIDENT_OWN && e->kind == ROW_PARAM_NEEDED)
@@ -145,7 +145,7 @@ static void place_params(void) {
     }
 }
 
-/* Plan, allocate and be ready to run; b.program and b.schedule are there. */
+/* Plan and allocate, so that the bench can run. b.program and b.schedule must be set. */
 static void prepare(void) {
     assert_ok(program_infer(&b.program));
     assert_ok(chunk_lower(&b.program, 0, b.schedule.split_weight, &b.chunk));
@@ -192,7 +192,7 @@ static double expected_loss(void) {
 }
 static double expected_grad(int m, int i) { return 3 * b.w[i] * b.w[i] * token(m, i) * token(m, i) / 2; }
 
-/* All numbers are eighths of small integers, and so are their products: no rounding, hence no tolerance. */
+/* All numbers and their products are eighths of small integers, so there is no rounding, and the tolerance is 0. */
 static void check_gradient(double scale) {
     const double *grad = b.program.params[0].grad;
     for (int i = 0; i < TINY_N; i++) {
@@ -219,7 +219,7 @@ TEST(test_grad_scale_multiplies_gradients_and_not_the_loss) {
     check_gradient(4);
 }
 
-/* Values are painted when they die, so nothing that was computed used a dead one. */
+/* Dead values are overwritten with NaN, so equal numbers prove that no row reads a dead value. */
 TEST(test_painting_changes_no_number) {
     prepare();
     b.exec.paint = true;
@@ -237,7 +237,7 @@ TEST(test_split_weight_gives_the_same_gradient) {
     check_gradient(1);
 }
 
-/* Forward only: nothing is kept, so all microbatches use one frame, and no gradient moves. */
+/* Without backward no value is kept, so all microbatches use one frame, and no gradient changes. */
 TEST(test_evaluation_runs_forward_only) {
     prepare();
     struct schedule forward = {.n_microbatches = 3};
@@ -256,9 +256,9 @@ TEST(test_every_microbatch_is_fetched_once_in_order) {
     for (int m = 0; m < 3; m++) assert_int_equal(b.fetched[m], m);
 }
 
-/* ---- the executor refuses to lend what was not declared ---- */
+/* ---- a kernel gets only the operands that its op declares ---- */
 static const struct op *true_op;
-static struct call calls[N_ROW_KINDS];   /* the last call of each kind, with what it was lent */
+static struct call calls[N_ROW_KINDS];   /* the last call of each kind, with its operands */
 
 static enum status spy(const struct call *c, enum row_kind kind) {
     calls[kind] = *c;
@@ -293,8 +293,8 @@ TEST(test_an_op_gets_what_it_declares_and_null_for_the_rest) {
     assert_true(i->in[0].type && w->out[0].type && f->din[0].type);               /* types are always there */
 }
 
-/* Dropout draws by global sample: microbatch m of replica r of n that share the batch starts at (m n + r) micro. Two of
- * six only serve. */
+/* Dropout draws by global sample. If n replicas share the batch, microbatch m of replica r starts at sample
+ * (m n + r) micro. Here two of six replicas only serve. */
 TEST(test_calls_know_their_place_in_the_global_batch) {
     spy_on(1);
     prepare();
@@ -319,8 +319,8 @@ static const struct value *value_named(const char *name, enum tape_kind tape, in
     return NULL;
 }
 
-/* y is kept for z's backward. Let it be buried one action too early: with paint the mistake is seen, without it is
- * not. */
+/* y is kept for z's backward. The test declares it dead one action too early. With paint the loss shows the mistake;
+ * without paint it does not. */
 TEST(test_a_read_after_death_is_nan_when_painted) {
     int v;
     prepare();
@@ -328,7 +328,7 @@ TEST(test_a_read_after_death_is_nan_when_painted) {
     struct storage *y = &b.chunk.storages[at];
     struct row *early = &b.chunk.tapes[TAPE_B].rows[y->death.row - 1];
     assert_int_equal(storage_class(y), FRAME_FB);
-    y->next_dying = early->dying, early->dying = at;                 /* still in B, so the frame is where it was */
+    y->next_dying = early->dying, early->dying = at;                 /* still in B, so the frame does not move */
     assert_ok(exec_run(&b.exec, &b.schedule, true));
     check_gradient(1);
     b.exec.paint = true;
@@ -346,16 +346,16 @@ TEST(test_dead_values_hold_the_pattern_of_death) {
     for (int i = 0; i < TINY_N; i++) assert_true(words[i] == ARENA_DEAD);
 }
 
-/* ---- the time line of memory, held against the memory ----
- * With painting, a word of the arena that is neither fresh nor dead is alive. It is counted after every kernel, when
- * what is born in the row has been written, and what dies in it is not painted yet. */
+/* ---- the time line of memory, compared with real memory ----
+ * With painting, a word of the arena that is neither fresh nor dead is alive. The test counts such words after every
+ * kernel, when the row's new values are written, and its dying values are not painted yet. */
 enum { MAX_KERNELS = 64 };
 static const struct op *true_ops[8];
 static struct op counting_ops[8];
 static int64_t counted[MAX_KERNELS];
 static int n_counted;
 
-/* The loss dies after the last row, where it is read, and no one paints it: the next kernel's counter does. */
+/* The loss dies after the last row, where it is read, and is not painted. The counter of the next kernel paints it. */
 static uint64_t *dead_loss;
 
 static enum status count_behind(const struct call *c, enum row_kind kind) {
@@ -374,7 +374,7 @@ static enum status count_forward(const struct call *c) { return count_behind(c, 
 static enum status count_input(const struct call *c) { return count_behind(c, ROW_BACKWARD_INPUT); }
 static enum status count_weight(const struct call *c) { return count_behind(c, ROW_BACKWARD_WEIGHT); }
 
-/* An even number of tokens: only whole words are painted. */
+/* Uses an even number of tokens, because only whole words are painted. */
 static void count_everywhere(void) {
     b.program.slots[b.program.data[DATA_TOKENS]].type.shape.axis[0] = axis_whole('C', TINY_N + 1);
     for (int i = 0; i < b.program.n_steps; i++) {
@@ -407,11 +407,11 @@ TEST(test_time_line_of_memory_is_what_is_alive) {
     prepare();
     b.exec.paint = true;
     assert_ok(exec_run(&b.exec, &b.schedule, true));
-    assert_int_equal(n_counted, 3 * (4 + 5));                        /* of a microbatch: four forward, five backward */
+    assert_int_equal(n_counted, 3 * (4 + 5));                        /* per microbatch: four forward, five backward */
     check_time_line();
 }
 
-/* Three microbatches at once, weight gradients by themselves, and nothing in order. */
+/* Three microbatches in flight, weight gradients as actions of their own, and actions out of order. */
 TEST(test_time_line_of_memory_counts_frames) {
     static const struct { enum action_kind kind; int microbatch; } actions[] = {
         {ACTION_F, 0}, {ACTION_F, 1}, {ACTION_B, 1}, {ACTION_F, 2}, {ACTION_B, 0}, {ACTION_W, 1}, {ACTION_B, 2},
@@ -434,7 +434,7 @@ static int nth_ready(int n) {
     return -1;
 }
 
-/* Two uses in each of three microbatches: six times ready, final once, at the very last. */
+/* With two uses in each of three microbatches, the gradient is ready six times, and final only the last time. */
 static void check_final_is_last(int n_ready) {
     for (int i = 0; i < n_ready; i++) {
         assert_true(nth_ready(i) >= 0);
@@ -447,10 +447,10 @@ TEST(test_gradient_is_final_after_all_microbatches_and_uses) {
     prepare();
     assert_ok(exec_run(&b.exec, &b.schedule, true));
     check_final_is_last(6);
-    double final = b.seen[nth_ready(5)].first;                       /* and then it is complete */
+    double final = b.seen[nth_ready(5)].first;                       /* the final gradient */
     assert_close(final, *(double *)b.program.params[0].grad, 0);
     b.n_seen = 0;
-    assert_ok(exec_run(&b.exec, &b.schedule, true));                 /* counted again each step */
+    assert_ok(exec_run(&b.exec, &b.schedule, true));                 /* the same in the next step */
     check_final_is_last(6);
 }
 
@@ -471,12 +471,11 @@ TEST(test_other_events_are_never_final) {
         assert_false(b.seen[i].final);
         others++;
     }
-    assert_int_equal(others, 3 * 2 * (2 + 1));   /* needed and done: in F by both uses, in B by the one whose dx
+    assert_int_equal(others, 3 * 2 * (2 + 1));   /* needed and done: by both uses in F; in B by the use whose dx
                                                   * reads w */
 }
 
-/* Every microbatch's gradient arrives by itself, in a buffer cleared for it; the weight comes from the event's
- * hands. */
+/* Each microbatch has its own gradient, in a cleared buffer; the event's hook fills the weight. */
 TEST(test_sharded_param_goes_through_buffers) {
     struct param *w = &b.program.params[0];
     w->weight_residence = w->grad_residence = RESIDENT_OWN;
@@ -485,13 +484,13 @@ TEST(test_sharded_param_goes_through_buffers) {
     b.exec.paint = true;
     assert_ok(exec_run(&b.exec, &b.schedule, true));
     assert_close(b.exec.sums[SUM_LOSS], expected_loss(), 0);
-    for (int m = 0; m < 3; m++) {                                    /* the head's part, then the source's */
+    for (int m = 0; m < 3; m++) {                                    /* first the head's part, then the source's */
         double sum = b.seen[nth_ready(2 * m)].first + b.seen[nth_ready(2 * m + 1)].first;
         assert_close(sum, expected_grad(m, 0), 0);
     }
 }
 
-/* Its arena held something else before. */
+/* The arena holds other numbers before the step. */
 TEST(test_a_gradient_that_no_row_adds_to_is_zero) {
     static struct op frozen[3];
     for (int i = 0; i < 3; i += 2) {
@@ -516,7 +515,7 @@ TEST(test_a_failing_kernel_ends_the_step) {
     b.program.steps[2].op = &op;
     prepare();
     assert_fails(exec_run(&b.exec, &b.schedule, true), E_NUMERIC, "scale does not want to");
-    assert_int_equal(b.n_fetched, 1);                                /* the second microbatch never started */
+    assert_int_equal(b.n_fetched, 1);                                /* the second microbatch does not start */
 }
 
 TESTS(exec_test(test_loss_and_gradient_are_sums_over_microbatches),

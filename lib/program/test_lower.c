@@ -1,10 +1,10 @@
 /* ranks: 1  device: cpu
  *
- * What lowering decides about values, one decision a test, on programs of a few made-up ops: what is saved, what is a
- * view, what may be written over. Which rows there are, and in which order: test_lower_rows.c. */
+ * Lowering's decisions about values, one in each test, on programs of a few artificial ops: values that are saved,
+ * views, and values that may be written over. test_lower_rows.c tests the rows and their order. */
 #include "lib/program/test_lower.h"
 
-/* ---- what is saved ---- */
+/* ---- saved values ---- */
 TEST(test_a_value_that_backward_reads_crosses_into_a_frame) {
     int y = add(&op_reads_in, "y", x);
     add(&op_reads_out, "z", add(&op_plain, "t", y));
@@ -24,7 +24,7 @@ TEST(test_a_value_that_backward_does_not_read_stays_scratch) {
     assert_int_equal(k.frame_bytes[FRAME_FB], arena_align(TINY_BYTES) + TINY_BYTES);
 }
 
-/* A frame ends with the last reader, not with the tape. */
+/* A saved value dies with its last reader, not at the end of the tape. */
 TEST(test_a_value_dies_with_its_last_reader) {
     add(&op_reads_in, "z", add(&op_plain, "y", add(&op_reads_in, "t", x)));
     lower(false);
@@ -36,7 +36,7 @@ TEST(test_a_value_dies_with_its_last_reader) {
     assert_int_equal(k.values[between].death.row, find(TAPE_F, ROW_FORWARD, step_named("a.y")));
 }
 
-/* The neighbors write x and dy before the first row, and fetch y and dx after the last. */
+/* The neighbor stages write x and dy before the first row, and read y and dx after the last row. */
 TEST(test_boundary_values_live_from_before_the_first_row_to_after_the_last) {
     add(&op_plain, "y", x);
     lower(false);
@@ -67,7 +67,7 @@ TEST(test_only_the_declared_one_of_two_inputs_is_kept) {
 }
 
 /* ---- gradients of slots ---- */
-/* x has two readers: backward meets the later one first, which writes dx; the other adds. */
+/* x has two readers. Backward runs the later reader first, which writes dx; the other reader adds. */
 TEST(test_second_gradient_of_a_slot_is_added) {
     int y = add(&op_plain, "y", x), z = add(&op_plain, "z", x);
     tiny_add(&p, &op_plain, "t", y, z, NONE);
@@ -81,8 +81,8 @@ TEST(test_second_gradient_of_a_slot_is_added) {
 /* ---- views ---- */
 TEST(test_a_view_makes_no_row_and_no_value) {
     int y = add(&op_plain, "y", x);
-    add(&op_reads_in, "z", add(&op_enter, "e", y));                  /* forward a view */
-    add(&op_exit, "u", add(&op_plain, "t", p.blocks[0].out[0]));        /* backward a view */
+    add(&op_reads_in, "z", add(&op_enter, "e", y));                  /* a view in forward */
+    add(&op_exit, "u", add(&op_plain, "t", p.blocks[0].out[0]));        /* a view in backward */
     lower(false);
     assert_string_equal(letters(TAPE_F), "fy fz ft fu");
     assert_string_equal(letters(TAPE_B), "it iz ie .e iy");
@@ -93,7 +93,7 @@ TEST(test_a_view_makes_no_row_and_no_value) {
         assert_false(k.values[v].birth.tape == TAPE_F && !strcmp(k.values[v].name, "a.e"));
 }
 
-/* x also goes past the view: then there is a gradient already, and the view's must be added to it by its kernel. */
+/* x has another reader besides the view, which has left a gradient. So the view's kernel must add its gradient. */
 TEST(test_a_view_whose_slot_has_a_gradient_already_adds) {
     int y = add(&op_exit, "y", x), z = add(&op_plain, "z", x);
     tiny_add(&p, &op_plain, "t", y, z, NONE);
@@ -127,8 +127,7 @@ TEST(test_in_place_does_not_share_what_a_later_step_reads) {
     assert_false(share(t->in[0], t->in[1]));
 }
 
-/* The operand of forward is not read again, so its bytes become its gradient; they stay in the frame that they crossed
- * in. */
+/* No later row reads forward's operand, so its bytes become its gradient. They stay in the operand's frame. */
 TEST(test_backward_over_in_shares_when_nobody_else_reads_the_operand) {
     int y = add(&op_plain, "y", x), z = add(&op_over_in, "z", y);
     add(&op_plain, "t", z);
@@ -148,7 +147,7 @@ TEST(test_backward_over_in_does_not_share_what_is_read_later) {
     assert_false(share(input_of("a.z")->in[0], input_of("a.z")->din[0]));
 }
 
-/* Another reader has put a gradient there already: the kernel adds, and must find its operand whole. */
+/* Another reader has already written a gradient, so the kernel adds, and its operand must be intact. */
 TEST(test_backward_over_in_does_not_share_a_gradient_that_is_added_to) {
     int y = add(&op_plain, "y", x), z = add(&op_over_in, "z", y);
     tiny_add(&p, &op_plain, "t", y, z, NONE);
@@ -157,7 +156,7 @@ TEST(test_backward_over_in_does_not_share_a_gradient_that_is_added_to) {
     assert_false(share(input_of("a.z")->in[0], input_of("a.z")->din[0]));
 }
 
-/* A heavy weight gradient that is put off reads dy in the third tape: the shared bytes live that long. */
+/* A deferred weight gradient reads dy in the third tape, so the shared bytes live until then. */
 TEST(test_backward_over_in_lives_as_long_as_the_gradient) {
     int w = tiny_param(&p, "w"), y = add_weighted(&op_matrix, "y", x, w);
     add(&op_over_in, "z", y);
@@ -166,7 +165,7 @@ TEST(test_backward_over_in_lives_as_long_as_the_gradient) {
     assert_int_equal(storage_class(storage_of(input_of("a.z")->din[0])), FRAME_FW);
 }
 
-/* A recomputed value is written over all the same. */
+/* A replayed value is also written over. */
 TEST(test_backward_over_in_shares_what_was_replayed) {
     int y = add(&op_plain, "y", x);
     add(&op_over_in, "z", y);
@@ -178,13 +177,13 @@ TEST(test_backward_over_in_shares_what_was_replayed) {
     assert_false(crosses(again->out[0]));
 }
 
-/* Three in a row: the bytes pass from hand to hand, and the last one's needs decide. */
+/* Three in-place ops in a row share one storage, which lives as long as the last result. */
 TEST(test_in_place_chains_share_one_storage) {
     add(&op_over, "t", add(&op_over, "z", add(&op_over, "y", add(&op_plain, "u", x))));
     lower(false);
     assert_true(share(forward_of("a.y")->in[0], k.out[0]));
     assert_true(share(k.dout[0], input_of("a.y")->din[0]));
-    assert_int_equal(k.scratch_bytes[TAPE_F][ROLE_ACT], arena_align(TINY_BYTES) + TINY_BYTES);   /* x next to u */
+    assert_int_equal(k.scratch_bytes[TAPE_F][ROLE_ACT], arena_align(TINY_BYTES) + TINY_BYTES);   /* x and u */
 }
 
 static enum status wider_shape(const struct call *c, struct type out[MAX_OUT]) {
@@ -200,7 +199,7 @@ TEST(test_in_place_does_not_share_another_size) {
     assert_false(share(forward_of("a.z")->in[0], forward_of("a.z")->out[0]));
 }
 
-/* An op that adds to a gradient that is there already cannot put it over dy as well. */
+/* An op that adds to an existing gradient cannot write it over dy. */
 TEST(test_in_place_does_not_share_when_it_accumulates) {
     int y = add(&op_over, "y", x), z = add(&op_plain, "z", x);
     tiny_add(&p, &op_plain, "t", y, z, NONE);
@@ -230,7 +229,7 @@ TEST(test_a_chunk_has_its_own_blocks_only) {
     add(&op_plain, "y", x);
     int middle = tiny_block(&p, "b");
     add(&op_reads_in, "z", middle);
-    p.blocks[0].chunk = -1;                                          /* as pp leaves it: another stage's */
+    p.blocks[0].chunk = -1;                                          /* as after pp: on another stage */
     lower(false);
     assert_string_equal(letters(TAPE_F), "fz");
     assert_string_equal(k.values[k.in[0]].name, "a.y");

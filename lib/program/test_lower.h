@@ -1,4 +1,4 @@
-/* A bench for the tests of lowering: one program, its one chunk, and ways to look at the result. */
+/* A test bench for lowering: a program, its only chunk, and functions that inspect the result. */
 #pragma once
 
 #include "lib/program/lower.h"
@@ -23,7 +23,7 @@ static const struct op op_enter = {TINY("enter"), .forward_alias = ALIAS_VIEW, .
                                    .async_backward = true};
 static const struct op op_exit = {TINY("exit"), .forward_alias = ALIAS_IN_PLACE, .backward_alias = ALIAS_VIEW};
 
-/* ---- looking at the result ---- */
+/* ---- inspecting the result ---- */
 static struct program p;
 static struct chunk k;
 static int x;            /* the first block's input */
@@ -58,7 +58,7 @@ static inline int step_named(const char *slot) {
     return -1;
 }
 
-/* Where the row is in its tape; -1: there is none. */
+/* The row's index in its tape; -1: there is no such row. */
 static inline int find(enum tape_kind tape, enum row_kind kind, int id) {
     for (int i = 0; i < k.tapes[tape].n; i++)
         if (k.tapes[tape].rows[i].kind == kind && k.tapes[tape].rows[i].id == id) return i;

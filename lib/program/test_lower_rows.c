@@ -1,13 +1,13 @@
 /* ranks: 1  device: cpu
  *
- * Which rows lowering makes, and in which order: recomputation, exchanges that overlap, weight gradients, parameter
+ * The rows that lowering makes, and their order: recomputation, overlapping exchanges, weight gradients, parameter
  * windows. */
 #include "lib/program/test_lower.h"
 
 /* ---- recomputation ---- */
 static void mark_replay(const char *slot) { p.slots[p.steps[step_named(slot)].out[0]].replay = true; }
 
-/* t needs z, z is made from y, y from x: x is kept, the two are recomputed, in order, for the two readers once. */
+/* t reads z, z is computed from y, and y from x. x is kept; y and z are replayed in order, once for both readers. */
 TEST(test_replay_emits_the_needed_producers_recursively_and_once) {
     int z = add(&op_plain, "z", add(&op_plain, "y", x));
     add(&op_reads_in, "u", add(&op_reads_in, "t", z));
@@ -45,7 +45,7 @@ TEST(test_replay_stops_at_a_kept_slot) {
     assert_false(crosses(k.in[0]));
 }
 
-/* Replay goes through a view to what lies under it, and opens the window of the param it uses again. */
+/* A replay of a view replays the slot below the view, and opens the window of the param that this uses again. */
 TEST(test_replay_passes_views_and_opens_param_windows) {
     int w = tiny_param(&p, "w"), y = add_weighted(&op_bias, "y", x, w);
     add(&op_reads_in, "z", add(&op_enter, "e", y));
@@ -56,7 +56,7 @@ TEST(test_replay_passes_views_and_opens_param_windows) {
     assert_int_equal(input_of("a.z")->in[0], row(TAPE_B, ROW_REPLAY, step_named("a.y"))->out[0]);
 }
 
-/* What a neighbor has sent cannot be recomputed here: it is kept, whatever a technique marks. */
+/* A slot that a neighbor stage sent cannot be recomputed here, so it is kept even if a technique marks it. */
 TEST(test_an_incoming_slot_marked_replay_is_kept) {
     add(&op_reads_in, "y", x);
     p.slots[x].replay = true;
@@ -75,8 +75,7 @@ TEST(test_weight_gradient_runs_between_exchange_and_wait) {
     assert_int_equal(input_of("a.y")->wait, -1);
 }
 
-/* y's dx is in flight; a value that is born before it lands must lie elsewhere. Shared in place, it is in flight all
- * the same. */
+/* While y's dx is in flight, no new value may use its bytes. This also holds if dx shares its storage in place. */
 static void check_flies_until_wait(const struct op *enter) {
     int w = tiny_param(&p, "w"), y = add(&op_plain, "y", x);
     add_weighted(&op_matrix, "z", add(enter, "e", y), w);
@@ -88,7 +87,7 @@ static void check_flies_until_wait(const struct op *enter) {
 }
 
 TEST(test_operands_of_an_exchange_live_until_its_wait) {
-    static struct op apart;                                          /* not in place: two buffers fly */
+    static struct op apart;                                          /* not in place: two buffers in flight */
     apart = op_enter;
     apart.backward_alias = ALIAS_NONE;
     check_flies_until_wait(&op_enter);
@@ -118,7 +117,7 @@ TEST(test_split_weight_moves_only_heavy_gradients) {
     assert_int_equal(storage_class(storage_of(input_of("a.z")->din[0])), FRAME_BW);
 }
 
-/* y needs z's replay in both tapes; t's input is wanted by W alone. */
+/* Both tapes need z's replay; only W reads t's input. */
 TEST(test_weight_tape_uses_replays_of_backward_but_provides_none) {
     int w = tiny_param(&p, "w"), v = tiny_param(&p, "v");
     int z = add(&op_plain, "z", x), y = add(&op_reads_in, "y", z);
@@ -146,8 +145,7 @@ TEST(test_windows_open_at_first_use_and_close_with_the_block) {
     assert_string_equal(letters(TAPE_B), "wu iu Nw is ws Gw Dw Gv Nw iz wz iy wy it Gw Dw");
 }
 
-/* The gathered copy of a sharded param is born where it is needed first and gone with the block, and so is its
- * gradient. */
+/* The gathered copy of a sharded param, and its gradient, live from the first use to the end of the block. */
 TEST(test_sharded_params_are_gathered_into_values) {
     int w = tiny_param(&p, "w");
     p.params[w].weight_residence = p.params[w].grad_residence = RESIDENT_OWN;

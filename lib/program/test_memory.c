@@ -1,8 +1,8 @@
 /* ranks: 1  device: cpu
  *
- * The memory plan against brute force. Which bytes are in use when is worked out here from the rows alone: a value is
- * in use from the first row that names it to the last, in the actions of its microbatch. Lifetimes, storages and frames
- * as the lowering sees them are not asked, only where it has put each value. */
+ * The memory plan against brute force. The test computes the bytes in use from the rows alone: a value is in use from
+ * the first row that names it to the last, in the actions of its microbatch. From lowering it takes only the offset of
+ * each value, and not lifetimes, storages or frames. */
 #include "driver/recipe.h"
 #include "lib/run/run.h"
 #include "pp/pp.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- when a value is in use: moments of the tapes F, B, W laid end to end; -1: not met yet ---- */
+/* ---- the time when a value is in use: moments of the tapes F, B, W in sequence; -1: no row has named it ---- */
 enum { MAX_ROWS = 10000 };   /* of a tape */
 static int row_time_of(enum tape_kind tape, int row) { return tape * MAX_ROWS + row + 1; }
 
@@ -31,7 +31,7 @@ static void use_row(struct use *u, const struct row *r, int moment) {
     use_at(u, r->work, moment);
 }
 
-/* An exchange goes on until its wait: in din, and in dout unless the two are the same bytes. */
+/* An exchange uses din, and dout unless both are the same bytes, until its wait. */
 static void use_until_wait(struct use *u, const struct chunk *k, const struct row *r, enum tape_kind tape) {
     if (r->wait < 0) return;
     bool in_place = k->values[r->dout[0]].storage == k->values[r->din[0]].storage;
@@ -39,7 +39,7 @@ static void use_until_wait(struct use *u, const struct chunk *k, const struct ro
     if (!in_place) use_at(u, r->dout[0], row_time_of(tape, r->wait));
 }
 
-/* Somebody outside writes the chunk's inputs before the first row, and reads its outputs after the last. */
+/* The chunk's inputs are written before the first row, and its outputs are read after the last row. */
 static struct use *uses_of(const struct chunk *k) {
     struct use *u = malloc((size_t)k->n_values * sizeof *u);
     for (int v = 0; v < k->n_values; v++) u[v] = (struct use){-1, -1};
@@ -66,7 +66,7 @@ static int action_at(const struct schedule *s, enum tape_kind tape, int microbat
     return -1;
 }
 
-/* Row -1 happens at the receive, one action earlier. */
+/* Row -1 takes place at the receive, one action earlier. */
 static long time_of(const struct schedule *s, int moment, int microbatch) {
     int tape = moment / MAX_ROWS, action = action_at(s, (enum tape_kind)tape, microbatch);
     bool received = moment % MAX_ROWS == 0 && action > 0 && !action_is_compute(s->actions[action - 1].kind);
@@ -99,7 +99,7 @@ static bool meet(const struct bytes *a, const struct bytes *b) {
            b->from_byte < a->to_byte;
 }
 
-/* An operand and the result that is written over it: same bytes, and one ends in the row in which the other begins. */
+/* Is one the operand, and the other the result written over it, which begins where the operand ends? */
 static bool handed_over(const struct bytes *a, const struct bytes *b) {
     return a->microbatch == b->microbatch && a->from_byte == b->from_byte && a->to_byte == b->to_byte &&
            (a->to == b->from || b->to == a->from);
@@ -140,9 +140,9 @@ static void check_chunk(const struct chunk *k, const struct schedule *s, const s
     free(b);
     assert_true(n > 50);
     assert_int_equal(clashes, 0);
-    assert_int_equal(m->bytes[TIER_DEVICE][ROLE_ACT], act);          /* the peak is reached: no byte is planned in
-                                                                      * vain */
-    assert_int_equal(m->bytes[TIER_DEVICE][ROLE_WORK], work);                     /* the scratch ends it */
+    assert_int_equal(m->bytes[TIER_DEVICE][ROLE_ACT], act);          /* the peak is reached, so that no byte is
+                                                                      * wasted */
+    assert_int_equal(m->bytes[TIER_DEVICE][ROLE_WORK], work);                     /* scratch comes last */
     assert_int_equal(m->bytes[TIER_DEVICE][ROLE_WORK], arena_align(m->run_bytes) + m->scratch_bytes[ROLE_WORK]);
 }
 
@@ -158,7 +158,7 @@ TEST(test_bytes_in_use_at_one_time_never_meet) {
             }
 }
 
-/* No schedule of today splits the weight gradient off; the tables can, so here is one: W two actions after its B. */
+/* A schedule with separate weight gradients: each W runs two actions after its B. */
 static void split_schedule(int m, struct schedule *s) {
     *s = (struct schedule){.n_microbatches = m, .split_weight = true};
     for (int i = 0; i < m + 2; i++) {
@@ -209,8 +209,8 @@ static int distinct_frames(const struct memory_plan *m) {
     return n;
 }
 
-/* GPipe keeps all m microbatches, 1F1B as many as are on their way: min(p - i, m) on stage i. The activation arena is
- * scratch and these frames, and nothing else. */
+/* GPipe keeps frames of all m microbatches, 1F1B of those in flight: min(p - i, m) on stage i of p. The activation
+ * arena holds only scratch and these frames. */
 static void check_frames(int schedule, int pp, int m) {
     for (int stage = 0; stage < pp; stage++) {
         struct run r;
@@ -260,7 +260,7 @@ static int by_start(const void *a, const void *b) {
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* Side by side, aligned, and the last one ends at the peak. */
+/* The stretches must be adjacent and aligned, and the last one must end at the peak. */
 static void check_stretches(struct stretch *x, int n, int64_t peak) {
     qsort(x, (size_t)n, sizeof *x, by_start);
     for (int i = 0; i < n; i++) {
@@ -298,7 +298,7 @@ TEST(test_params_gradients_and_states_lie_side_by_side) {
     }
 }
 
-/* As mixed precision will have it: less precise weights, and a master copy of some. */
+/* As with mixed precision: less precise weights, and a master copy of some params. */
 TEST(test_master_weights_have_a_place_of_their_own) {
     struct run r;
     struct memory_plan m;
@@ -314,7 +314,7 @@ TEST(test_master_weights_have_a_place_of_their_own) {
     run_destroy(&r);
 }
 
-/* A sharded param keeps one shard; all ranks' shards have one size. */
+/* A rank keeps one shard of a sharded param; all shards have the same size. */
 TEST(test_own_params_take_a_shard) {
     struct param w[2] = {{.type = {FP32, {1, {axis_whole('C', 10)}}}, .grad_type = {FP32, {1, {axis_whole('C', 10)}}},
                           .state_dtype = FP32, .present = true,
@@ -329,7 +329,7 @@ TEST(test_own_params_take_a_shard) {
     assert_int_equal(m.bytes[TIER_DEVICE][ROLE_OPTIM], 3 * ARENA_ALIGN + 4 * 4);
 }
 
-/* Five numbers of an owner's own in two copies: one place, whose second copy begins at the next cache line. */
+/* An owner's array of five numbers in two copies. The second copy begins at the next cache line. */
 TEST(test_an_owner_adds_an_array_once) {
     struct program p;
     struct memory_plan m;
@@ -339,11 +339,11 @@ TEST(test_an_owner_adds_an_array_once) {
     p.params[w].present = true, p.params[w].own_n = 10;
     assert_ok(program_add_array(&p, w, &a));
     a.copies = 2;
-    assert_ok(program_add_array(&p, w, &a));                         /* the same one, changed */
+    assert_ok(program_add_array(&p, w, &a));                         /* changes the same array */
     assert_int_equal(p.params[w].n_arrays, N_FIXED_ARRAYS + 1);
     memory_plan_params(&p, &(struct schedule){0}, &m);
     const struct param_array *own = param_array(&p.params[w], "own");
-    assert_int_equal(own->offset, 2 * ARENA_ALIGN);                  /* behind two moments of 40 bytes */
+    assert_int_equal(own->offset, 2 * ARENA_ALIGN);                  /* after two moments of 40 bytes */
     assert_int_equal(own->stride, ARENA_ALIGN);
     assert_int_equal(m.bytes[TIER_DEVICE][ROLE_OPTIM], 3 * ARENA_ALIGN + 5 * 4);
     static char name[MAX_ARRAYS][8];
@@ -358,7 +358,7 @@ TEST(test_an_owner_adds_an_array_once) {
     program_fini(&p);
 }
 
-/* ---- comm: two rings, then what techniques asked for ---- */
+/* ---- comm: two rings, then the techniques' bytes ---- */
 TEST(test_comm_holds_rings_and_then_techniques) {
     struct run r;
     struct memory_plan m;
@@ -381,13 +381,13 @@ TEST(test_comm_holds_rings_and_then_techniques) {
     run_destroy(&r);
 }
 
-/* What cuBLASLt requires of its workspace, and whole cache lines for a GPU's warps. Any process can plan for a GPU. */
+/* cuBLASLt requires this alignment of its workspace, and warps then read whole cache lines. */
 TEST(test_on_cuda_everything_begins_at_256_bytes) {
     struct run r;
     struct plan p = layout(1, 1, 3, SCHEDULE_1F1B, 4);
     p.device = PLAN_DEVICE_CUDA;
     p.loss_chunk = 0;
-    p.heads = p.layers = 3, p.hidden = 27;                           /* sizes that are multiples of nothing */
+    p.heads = p.layers = 3, p.hidden = 27;                           /* sizes that break any alignment */
     assert_ok(run_compile(&r, &train_recipe, &p, 1, NULL, NULL));
     int64_t begin = r.memory.scratch_offset[ROLE_WORK] | r.memory.technique_offset | r.memory.ring[0].offset |
                     r.memory.ring[1].offset;

@@ -6,10 +6,10 @@
 
 enum { MAX_INTERVALS = 60, TRIALS = 300 };
 
-static uint64_t draw;   /* how many numbers have been drawn */
+static uint64_t draw;   /* the number of draws so far */
 static int64_t random_below(int64_t n) { return (int64_t)(rng_uniform(7, 0, draw++) * (double)n); }
 
-/* Lengths and sizes of all scales: a moment and a whole schedule, one byte and many pages. */
+/* Random intervals of all scales: from one moment to the whole schedule, from one byte to many pages. */
 static void make_random(struct interval *x, int n) {
     for (int i = 0; i < n; i++) {
         int from = (int)random_below(40), length = (int)random_below(i % 3 ? 5 : 40);
@@ -55,7 +55,7 @@ TEST(test_extent_is_the_highest_end_and_offsets_are_aligned) {
     }
 }
 
-/* The floor by its definition, moment by moment; and no packing is below it. */
+/* The floor must be the maximum over moments of the bytes alive, and no packing may be below it. */
 TEST(test_floor_is_the_most_bytes_alive_at_one_time) {
     struct interval x[MAX_INTERVALS];
     for (int trial = 0, n; trial < TRIALS; trial++) {
@@ -73,7 +73,7 @@ TEST(test_floor_is_the_most_bytes_alive_at_one_time) {
     }
 }
 
-/* Colouring of intervals: in the order of their starts, first fit needs as many colours as overlap at once. */
+/* Interval coloring: in the order of starts, first fit needs as many colors as intervals overlap at one time. */
 TEST(test_intervals_of_one_size_reach_the_floor) {
     struct interval x[MAX_INTERVALS];
     for (int trial = 0, n; trial < TRIALS; trial++) {
@@ -104,7 +104,7 @@ TEST(test_nothing_needs_nothing) {
     assert_true(p.extent == 0 && p.floor == 0);
 }
 
-/* The small ones alone would lie at 0 and 64, and leave the big one no room below 128. */
+/* If the small intervals came first, they would lie at 0 and 64, and the big one would have no room below 128. */
 TEST(test_big_intervals_choose_first) {
     struct interval x[] = {{64, 0, 0, 2, 0}, {64, 0, 2, 4, 1}, {128, 0, 3, 6, 2}};
     struct packing p = packed(x, 3);
@@ -119,7 +119,7 @@ TEST(test_ends_are_included) {
     assert_int_equal(packed(apart, 2).extent, 64);
 }
 
-/* ---- the rule, compared with its plainest form: each with each that chose before ---- */
+/* ---- the rule, compared with its plain form: each interval against all that are placed before ---- */
 static bool meets_an_earlier(const struct interval *x, int i, int64_t *end) {
     for (int j = 0; j < i; j++) {
         *end = arena_align(end_of(&x[j]));
@@ -133,7 +133,7 @@ TEST(test_offsets_are_those_of_first_fit) {
     for (int trial = 0; trial < 10 * TRIALS; trial++) {
         int n = 1 + (int)random_below(MAX_INTERVALS);
         make_random(x, n);
-        for (int i = 0; i < n && trial % 3; i++)                     /* three sizes; also of no bytes */
+        for (int i = 0; i < n && trial % 3; i++)                     /* three sizes, one of them 0 */
             x[i].bytes = (x[i].bytes % 3 + (trial % 3 == 1)) * 100;
         packed(x, n);
         memcpy(plain, x, sizeof x);
@@ -148,7 +148,7 @@ TEST(test_offsets_are_those_of_first_fit) {
 }
 
 /* ---- the cost: a step may have 2^20 microbatches ---- */
-/* Frames of n microbatches of which `alive` are in flight at once (n: GPipe's), of one size or of two in turn. */
+/* The looks for n microbatches' frames, of which `alive` are in flight at one time (n: GPipe), of n_sizes sizes. */
 static double looks(int n, int alive, int n_sizes) {
     struct interval *x = malloc((size_t)n * sizeof *x);
     for (int i = 0; i < n; i++)
@@ -158,7 +158,7 @@ static double looks(int n, int alive, int n_sizes) {
     return (double)p.looks;
 }
 
-/* Sixteen times as many cost at most 16 log(16 n) / log(n) = 23.1 times as much; all with all would cost 256 times. */
+/* 16 times as many intervals may cost 16 log(16 n) / log(n) = 23.1 times as much; comparing all pairs costs 256. */
 TEST(test_cost_grows_with_n_log_n) {
     const int n = 512;
     assert_true(looks(16 * n, 1, 1) < 23.2 * looks(n, 1, 1));

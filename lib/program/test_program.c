@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The output has the axes of the input and those of the weight: shapes follow from shapes, as in a linear layer. */
+/* The output has the axes of the input and those of the weight, so that a change of the weight changes later shapes. */
 static enum status outer_shape(const struct call *c, struct type out[MAX_OUT]) {
     const struct shape *w = &c->weight[0].type->shape;
     out[0] = *c->in[0].type;
@@ -23,7 +23,7 @@ static struct type matrix_type(int64_t n, int64_t first, int64_t global) {
     return (struct type){FP32, {2, {{.tag = 'K', .n = n, .first = first, .global = global}, axis_whole('D', 3)}}};
 }
 
-/* x -> copy -> outer with w of 2 of 5 rows -> copy */
+/* x -> copy -> outer with w, which has 2 of 5 rows -> copy */
 static void make(struct program *p) {
     program_init(p);
     int x = tiny_block(p, "h0"), y = tiny_add(p, &op_copy, "y", x, NONE, NONE);
@@ -47,8 +47,7 @@ TEST(test_builders_name_by_block_and_return_indices) {
     program_fini(&p);
 }
 
-/* The tables move while they grow: what was put in early must still be there, and a step may be copied from the table
- * itself. */
+/* The tables move while they grow. Early entries must survive, and a step may be copied from the table itself. */
 TEST(test_tables_keep_their_rows_while_they_grow) {
     struct program p;
     char name[16], expected[24];
@@ -77,7 +76,7 @@ TEST(test_insert_shifts_what_is_behind) {
     assert_int_equal(program_insert(&p, 0, &first), 0);
     assert_ptr_equal(p.steps[0].op, &op_refuse);
     assert_ptr_equal(p.steps[4].op, &op_copy);
-    program_insert(&p, 0, &p.steps[3]);                              /* a row of the table itself, which moves */
+    program_insert(&p, 0, &p.steps[3]);                              /* the step is in the table, which moves */
     assert_ptr_equal(p.steps[0].op, &op_outer);
     program_fini(&p);
 }
@@ -95,7 +94,7 @@ TEST(test_long_names_are_cut) {
     program_fini(&p);
 }
 
-/* Optimizer state is never less precise than fp32. */
+/* Optimizer states are at least fp32. */
 TEST(test_param_starts_whole_counted_and_with_full_states) {
     struct program p;
     make(&p);
@@ -121,7 +120,7 @@ TEST(test_infer_runs_shapes_in_order) {
     program_fini(&p);
 }
 
-/* What a technique changes in a param reaches every slot after it, and the param's own gradient. */
+/* A technique's change of a param reaches every later slot, and the param's gradient. */
 TEST(test_infer_after_a_rewrite_follows_the_new_shapes) {
     struct program p;
     make(&p);
@@ -140,14 +139,14 @@ TEST(test_infer_marks_which_params_are_present) {
     assert_ok(program_infer(&p));
     assert_true(p.params[0].present);
     assert_int_equal(p.params[0].own_n, 2 * 3);
-    p.n_steps = 1;                                                   /* as pp does: another stage has the rest */
+    p.n_steps = 1;                                                   /* as pp does: other steps are elsewhere */
     assert_ok(program_infer(&p));
     assert_false(p.params[0].present);
     assert_int_equal(p.params[0].own_n, 0);
     program_fini(&p);
 }
 
-/* A technique that has cut a param into shards says itself which elements are own; infer must not undo it. */
+/* A technique that shards a param sets its own elements; program_infer must not change them. */
 TEST(test_infer_leaves_shards_alone) {
     struct program p;
     make(&p);
@@ -169,8 +168,8 @@ TEST(test_infer_passes_a_refusal_on) {
     program_fini(&p);
 }
 
-/* The model has as many parameters in every layout. Padding is not learned, so not
- * counted. */
+/* The model has the same number of parameters in every layout. Padding is not learned, so it does not
+ * count. */
 TEST(test_parameters_are_counted_globally) {
     struct program p;
     make(&p);

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Two streams from block to block, of different lengths, of which the block in the middle only passes one on. Three
- * chunks of one rank, which hands over to itself:
+ * Two streams of different lengths go from block to block; the middle block only passes one of them on. The blocks are
+ * three chunks of one rank, which sends messages to itself:
  *
  *   a   y = w t    q = v s         gives y (TINY_N) and q (SHORT)
  *   b   z = w y                    gives z and q
@@ -64,7 +64,7 @@ static enum status loss_forward(const struct call *c) {
     *(double *)c->out[0].data = sum_of(&c->in[0]) * sum_of(&c->in[1]);
     return OK;
 }
-/* += where there is something already: the second input's gradient has come to the chunk from elsewhere, or not. */
+/* Adds to din[k] if accumulate has bit k: then another reader has already left a gradient there. */
 static enum status loss_input(const struct call *c) {
     for (int k = 0; k < 2; k++)
         for (int64_t i = 0; i < n_of(&c->din[k]); i++) {
@@ -85,7 +85,7 @@ static const struct op op_loss = {.name = "loss", .shape = loss_shape, .needs = 
                                   .no_grad_out = OUT(0), .has_backward_input = true,
                                   KERNELS(loss_forward, loss_input, NULL)};
 
-/* ---- a machine of one rank around it ---- */
+/* ---- a test bench of one rank ---- */
 static struct bench {
     struct program program;
     struct chunk chunks[N_CHUNKS];
@@ -142,7 +142,7 @@ static void build(void) {
     p->blocks[2].out[0] = NONE;
 }
 
-/* Down and up again, microbatch by microbatch; chunk i + 1 comes after chunk i, on this same rank. */
+/* Each microbatch runs forward through chunks 0, 1, 2 and then back, all on this rank. */
 static void make_schedule(void) {
     struct schedule *s = &b.schedule;
     *s = (struct schedule){.n_microbatches = N_MICROBATCHES, .n_ways = 1, .send_depth = 1};
@@ -261,11 +261,11 @@ TEST(test_a_buffer_of_the_ring_has_a_place_for_each_stream) {
     assert_int_equal(chunk_moved_bytes(&b.chunks[1], SEND_F), TINY_BYTES + 8 * SHORT);
 }
 
-/* Each is a message; the second goes along with the first. */
+/* Each stream is a message of its own. */
 TEST(test_both_streams_are_billed) {
     struct bill bill = {0};
     b.program.place.n.pp = 2;
-    b.schedule.rank = 1;                                             /* so that the neighbors are somebody else */
+    b.schedule.rank = 1;                                             /* so that the neighbors are other ranks */
     bill_sends(&b.program, &b.schedule, &bill);
     b.schedule.rank = 0;
     assert_int_equal(bill.n_exchanges, 4 * 2);
@@ -278,7 +278,7 @@ TEST(test_both_streams_are_billed) {
     bill_fini(&bill);
 }
 
-/* As on a stage that has the middle block alone. */
+/* As on a stage that has only the middle block. */
 TEST(test_what_no_step_reads_but_a_block_passes_on_stays) {
     struct program *p = &b.program;
     struct step middle = p->steps[2];
@@ -290,7 +290,7 @@ TEST(test_what_no_step_reads_but_a_block_passes_on_stays) {
     assert_int_equal(p->n_slots, 3);
     assert_string_equal(p->slots[p->blocks[1].in[1]].name, "a.q");
     assert_int_equal(p->blocks[1].in[1], p->blocks[1].out[1]);
-    p->blocks[1].chunk = -1;                                         /* and on one that has none of them it goes */
+    p->blocks[1].chunk = -1;                                         /* no block: the slots are dropped */
     program_drop_unused(p);
     assert_int_equal(p->n_slots, 2);
     assert_int_equal(p->blocks[1].in[1], -1);

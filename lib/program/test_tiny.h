@@ -14,14 +14,14 @@ enum { TINY_N = 11, TINY_BYTES = 8 * TINY_N, NONE = -1 };
 
 static inline struct type tiny_type(void) { return (struct type){FP64, {1, {axis_whole('C', TINY_N)}}}; }
 
-/* Every output is like the first input. */
+/* Every output has the type of the first input. */
 static inline enum status tiny_shape(const struct call *c, struct type out[MAX_OUT]) {
     for (int i = 0; i < c->step->n_out; i++) out[i] = *c->in[0].type;
     return OK;
 }
 
-/** Open a block. Its input is the last block's output, or a new slot "x", which somebody else fills. @return the
- *  input */
+/** Open a block. Its input is the last block's output; the first block's is a new slot "x", which no step fills.
+ *  @return the input */
 static inline int tiny_block(struct program *p, const char *name) {
     int in = p->n_blocks ? p->blocks[p->n_blocks - 1].out[0] : program_add_slot(p, "data", "x");
     if (p->n_blocks == 0) p->slots[in].type = tiny_type();

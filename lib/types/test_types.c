@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Wrong programs, each made from a right one by one mistake, are refused with the name of the slot or param. Types do
- * not ask the shapes to be worked out again, so what a shape would refuse as well is shown by itself. */
+ * Wrong programs, each made from a right one by one mistake, are refused with the name of the slot or param. The checks
+ * of types do not infer shapes again, so each test shows the refusal by types alone. */
 #include "driver/recipe.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/gelu.h"
@@ -37,7 +37,7 @@ static struct program *compile_mesh(int dp, int cp, int tp, int pp, int rank) {
         run_destroy(&run);                                                                                             \
     } while (0)
 
-/* ---- finding and changing ---- */
+/* ---- finding and changing entries ---- */
 static int slot_named(const struct program *p, const char *name) {
     for (int i = 0; i < p->n_slots; i++)
         if (!strcmp(p->slots[i].name, name)) return i;
@@ -62,14 +62,14 @@ static void read_instead(struct program *p, int from, int slot, int other) {
         for (int k = 0; k < p->steps[i].n_in; k++)
             if (p->steps[i].in[k] == slot) p->steps[i].in[k] = other;
 }
-/* Leave out the step that makes this slot; its readers read the step's input. */
+/* Remove the step that makes this slot; the slot's readers then read the step's input. */
 static void leave_out(struct program *p, const char *name) {
     int at = maker_of(p, name);
     read_instead(p, at + 1, p->steps[at].out[0], p->steps[at].in[0]);
     memmove(p->steps + at, p->steps + at + 1, (size_t)(p->n_steps - at - 1) * sizeof *p->steps);
     p->n_steps--;
 }
-/* One step more, like `model`, between the slot and its readers. */
+/* Insert a step like `model` between the slot and its readers. */
 static void insert_after(struct program *p, const char *name, const struct step *model) {
     int at = maker_of(p, name), slot = slot_named(p, name), more = program_add_slot(p, "extra", "slot");
     struct step s = *model;
@@ -130,7 +130,7 @@ TEST(test_types_refuse_the_plain_loss_of_sharded_logits) {
     struct axis *vocab = &param_named(p, "embed.wte")->type.shape.axis[0];
     *vocab = axis_whole('V', vocab->n);
     struct step *look_up = &p->steps[maker_of(p, "embed.tok.part")];
-    look_up->weight[0] = (int)(param_named(p, "embed.wpe") - p->params);   /* so that only the loss is left to object */
+    look_up->weight[0] = (int)(param_named(p, "embed.wpe") - p->params);   /* so that only the loss's rule refuses */
     leave_out(p, "embed.tok");
     p->slots[slot_named(p, "head.logits")].type.shape.axis[2] = *vocab;
     assert_refused(p, "head.logits over tp: R, and the loss would add it up as S(V)");
@@ -160,7 +160,7 @@ TEST(test_types_refuse_experts_without_their_exchange) {
     assert_refused(p, "h0.experts.down over ep", "S(E)", "rows of this rank's tokens are S(P)");
 }
 
-/* ---- data and params: another shard than this rank's ---- */
+/* ---- data and params with another rank's shard ---- */
 TEST(test_types_refuse_shards_in_another_order) {
     struct program *p = compile_mesh(1, 4, 1, 1, 1);
     struct axis *t = &p->slots[p->data[DATA_TARGETS]].type.shape.axis[1], was = *t;
@@ -234,7 +234,7 @@ TEST(test_types_refuse_to_count_copies) {
 TEST(test_types_refuse_losses_counted_by_all) {
     struct plan plan = plan_with_experts();
     plan.mesh.tp = 2;
-    struct program *p = compile(&plan, 1);                           /* tp 1: tp 0 has seen the same */
+    struct program *p = compile(&plan, 1);                           /* tp rank 1; rank 0 counts the losses */
     assert_ok(types_check_losses(p, 0));
     assert_fails(types_check_losses(p, 8), E_INTERNAL, "adds 8 losses", "the first that has 0");
     run_destroy(&run);
@@ -281,7 +281,7 @@ TEST(test_types_split_the_mesh_into_factors) {
     check_factors((struct mesh_sizes){.cp = 3, .dp = 2, .ep = 2}, 5, "cp 3@2, dp 2@1");
 }
 
-/* Groups of experts that straddle cp: what lies over them is not typed, and not refused. */
+/* Groups of experts straddle cp, so tensors over them have no type, and are not refused. */
 TEST(test_types_leave_open_what_is_no_product) {
     struct plan plan = plan_of(2, 3, 1, 1);
     struct model_options *m = model_options(&plan);

@@ -26,7 +26,7 @@ const char *spread_text(struct spread x) {
     return text;
 }
 
-/* ---- what no step makes ---- */
+/* ---- tensors that no step makes ---- */
 static enum status declare_slots(struct walk *w) {
     for (int i = 0; i < w->p->n_slots; i++) {
         const struct slot *x = &w->p->slots[i];
@@ -172,7 +172,7 @@ static enum status backward(struct walk *w) {
     return OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole walk ---- */
 static enum status infer(struct walk *w) {
     note_uses(w);
     TRY(declare_slots(w));

@@ -1,5 +1,5 @@
-/* Types: how the tensors of a program lie over the ranks of the mesh, worked out by a rule per op. A program whose
- * types do not fit together is refused before anything runs.
+/* Types: the distribution of a program's tensors over the ranks of the mesh, derived by one rule per op. A program
+ * whose types do not fit together is refused before anything runs.
  *
  * Idea. The mesh is a product of *factors* (tp, cp, dp, ...; an axis that is a part of another splits it). Over each
  * factor a tensor is one of
@@ -7,7 +7,7 @@
  *   R      replicated: the same on all ranks of the factor
  *   S(t)   sharded along its axis t: each rank has a part
  *   P      a partial sum: the tensor is the sum of the ranks' tensors. Only a sum may read it
- *   V      varying, and no one axis of it is sharded: another tensor on every rank, on purpose (counts of rows)
+ *   V      varying: the ranks have different tensors on purpose, and no axis is sharded (counts of rows)
  *
  * Shapes declare the types of tokens, targets and params. From these, the rule that each op states (enum typing,
  * lib/ops/op.h) gives the type of every slot, step by step forward, and of every gradient, backward:
@@ -16,12 +16,12 @@
  *                  (both gradients are products again, of dy and w, dy and x: the same function types all three)
  *   a look-up      R, table sharded by rows -> P
  *   local          R -> R, S(t) -> S(t); P is refused: norms, gelu, attention, dropout, residuals, biases
- *   a loss         R -> R; S(tokens) -> P, which the run adds up at the end
+ *   a loss         R -> R; S(tokens) -> P, which the run sums at the end
  *   sums and exchanges    P -> R, P -> S(t), S(t) -> R, S(t) -> S(u) over the step's own axis of the mesh
  *
- * Of a tensor R the gradient is R, or P while each rank has its own part of the effect; of S(t) it is S(t); of P it is
- * R. Two gradients of a slot can only be added if they are alike. Megatron's f and g, and the reshards of experts, make
- * them alike; without one of these the types do not fit.
+ * The gradient of a tensor R is R, or P while each rank has only its own part of the gradient. The gradient of S(t) is
+ * S(t), and of P it is R. Two gradients of a slot can be added only if their types are equal. Megatron's f and g, and
+ * the reshards of experts, make them equal; if a program lacks one of these, its types do not fit.
  *
  * Further checks: a type is S(t) where the shape is sharded, and over the same number of ranks; a shard has the place
  * that the rank's coordinates give; a param's gradient is P over exactly the axes over which param.reduce sums it; of
@@ -43,9 +43,9 @@ struct spread { enum spread_kind kind; char tag; };    /* the tag of S */
 /* A factor of the mesh: its ranks are `stride` apart; index: this rank's. */
 struct factor { char name[16]; int stride, size, index; };
 enum { MAX_FACTORS = 8 };
-/* Innermost first. over: for each axis of the mesh, as bits, the factors whose product it is, or, where it is not
- * `exact`, the factors that it touches. Axes along the pipeline have none, because each stage has a program of its
- * own. */
+/* at: the factors, innermost first. over: for each axis of the mesh, as bits, the factors whose product it is; if it is
+ * not `exact`, the factors that it touches. Axes along the pipeline have no factors, because each stage has its own
+ * program. */
 struct factors { int n; struct factor at[MAX_FACTORS]; unsigned over[N_MESH_AXES]; bool exact[N_MESH_AXES]; };
 
 struct typed { struct spread at[MAX_FACTORS]; };       /* a tensor's type, for each factor */
@@ -53,17 +53,17 @@ struct typed { struct spread at[MAX_FACTORS]; };       /* a tensor's type, for e
  * gradient has SPREAD_NONE. */
 struct types { struct factors factors; struct typed *slot, *slot_grad, *param, *param_grad; };
 
-/** Factors of size above one. Pure. */
+/** The factors with more than one rank. Pure. */
 struct factors factors_of(const struct mesh_place *);
 
-/** Work out all types of a program for which program_infer has run. `rewrite`: the last rewrite of the program, for the
- *  error. Free with types_fini, also after an error. @errors E_INTERNAL: names the slot or param, the rule and the
+/** Derive all types of a program for which program_infer has run. `rewrite`: the name of the last rewrite, for the
+ *  error. Free with types_fini, even after an error. @errors E_INTERNAL: names the slot or param, the rule and the
  *  rewrite @collective{none} */
 enum status types_infer(const struct program *, const char *rewrite, struct types *);
 void types_fini(struct types *);
 /** As types_infer, but only the status is kept. @errors as types_infer @collective{none} */
 enum status types_check(const struct program *, const char *rewrite);
-/** This rank adds n_added losses of its steps (op.loss_out) to the mesh's sum. Is exactly one copy of each loss added?
+/** Check that one copy of each loss is added to the mesh's sum. n_added: the losses (op.loss_out) that this rank adds.
  *  @errors E_INTERNAL, also as types_infer @collective{none} */
 enum status types_check_losses(const struct program *, int n_added);
 

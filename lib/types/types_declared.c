@@ -18,7 +18,7 @@ static bool factors_of_cut(const struct factors *f, unsigned cut, unsigned *out)
     return exact;
 }
 
-/* ---- where a shard lies ---- */
+/* ---- the position of a shard ---- */
 struct position { int64_t n, index; };   /* index: this rank's of n, counting the innermost factor first */
 static struct position position_of(const struct factors *f, unsigned set) {
     struct position p = {1, 0};
@@ -34,13 +34,13 @@ static unsigned innermost(unsigned set, int n) {
     return in;
 }
 
-/* The global place of element j of rank `outer`. The rank has two of 2 n pieces: the one with its own number, and the
- * one with that number counted from the end. This does not call axis_zigzag, because it checks it. */
+/* The global position of element j of rank `outer`. The rank has two of 2 n pieces: piece outer.index from the start,
+ * and piece outer.index from the end. This function does not call axis_zigzag, because it checks axis_zigzag. */
 static int64_t zigzag_place(struct position outer, int64_t piece, int64_t j) {
     int64_t number = j < piece ? outer.index : 2 * outer.n - 1 - outer.index;
     return number * piece + j % piece;
 }
-/* Both have two runs, so they are equal if the ends of the runs are. */
+/* The axis and the zigzag both have two runs, so they are equal if the ends of the runs are equal. */
 static bool is_zigzag(const struct axis *a, struct position outer, struct position inner) {
     if (a->global % (2 * outer.n) || a->n * outer.n * inner.n != a->global) return false;
     int64_t piece = a->global / (2 * outer.n), from = a->n * inner.index, turn = piece - from;

@@ -1,6 +1,6 @@
-/* The mesh as a product. An axis of it is a group of ranks that lie `stride` apart, so it spans [stride, stride x size)
- * of the numbering of ranks. Sorted, the ends of all spans are the limits between factors, if each end divides the
- * next. The ends of the dimensions always do; an axis whose ends do not is left out.
+/* The mesh as a product of factors. An axis of the mesh is a group of ranks that lie `stride` apart, so it spans
+ * [stride, stride x size) of the rank numbers. The sorted ends of all spans are the limits between factors, if each end
+ * divides the next. The ends of the dimensions always do; an axis whose ends do not is left out.
  *
  *   tp=2 cp=2 dp=4, ep=4:   1 |tp| 2 |cp| 4 |dp/2| 8 |edp| 16        ep = cp x dp/2 */
 #include "lib/types/types.h"

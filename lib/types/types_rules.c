@@ -32,7 +32,7 @@ static enum status refuse_partial(const struct typing_at *a, const char *name) {
     return refuse(a, name, "P, a partial sum, which must be added up before it is used");
 }
 
-/* ---- products: y = a sum over the axes that a and b share and y has not ---- */
+/* ---- products: y = sum of a b over the axes that a and b share and y lacks ---- */
 struct operand { struct spread spread; const struct shape *shape; const char *name; };
 
 static enum status product_sharded(const struct typing_at *at, const struct operand *a, const struct operand *b,
@@ -69,7 +69,7 @@ static struct operand operand_weight(const struct typing_at *a) {
     return (struct operand){a->weight[0], shape_weight(a, 0), name_weight(a, 0)};
 }
 
-/* The bias is sharded as the same axes of y are. */
+/* The bias must be sharded like the same axes of y. */
 static enum status check_bias(const struct typing_at *a, struct spread y) {
     const struct shape *b = shape_weight(a, 1);
     bool along = spread_is(y, SHARDED) && has(b, y.tag);
@@ -182,8 +182,8 @@ static enum status local_forward(struct typing_at *a) {
     return OK;
 }
 
-/* dx is sharded as x where dy is sharded, and else has dy's type. A replicated weight, used by all shards of dy, gets a
- * part of its gradient from each. */
+/* If dy is sharded, dx is sharded like x; otherwise dx has dy's type. A replicated weight, used by all shards of dy,
+ * gets a part of its gradient from each. */
 static enum status local_backward(struct typing_at *a) {
     struct spread dy = a->dout[0];
     for (int i = 0; i < a->s->n_in; i++) a->din[i] = spread_is(dy, SHARDED) ? a->in[i] : dy;
@@ -274,7 +274,7 @@ static enum status sum_then_nothing(struct typing_at *a) {
     return becomes(a, name_out(a), a->dout[0], R_, R_, &a->din[0], "its gradient is not added up after this");
 }
 
-/* S of the axis that is smaller in `part` than in `whole`; R: none is. */
+/* S of the axis that is smaller in `part` than in `whole`; R if no axis is smaller. */
 static struct spread narrowed(const struct shape *whole, const struct shape *part) {
     for (int i = 0; i < whole->n_axes && i < part->n_axes; i++)
         if (whole->axis[i].n != part->axis[i].n) return spread_of(SHARDED, whole->axis[i].tag);

@@ -1,5 +1,5 @@
 /* Checks the run's sums and counts, as program_infer and the techniques have marked them, against the types: exactly
- * the gradients that are P are summed, and one of all copies is counted. */
+ * the gradients of type P are summed, and exactly one of several copies is counted. */
 #include "lib/types/types_rules.h"
 
 #define REFUSE(rewrite, format, ...) FAIL(E_INTERNAL, "types after %s: " format, rewrite, __VA_ARGS__)
@@ -42,7 +42,7 @@ static enum status check_reduce(const struct program *p, const struct types *t, 
     return OK;
 }
 
-/* If other stages use a param as well, each stage has a part of its gradient. */
+/* If other stages also use a param, each stage has a part of its gradient. */
 static enum status check_stages(const struct program *p, const char *rewrite, int i) {
     const struct param *x = &p->params[i];
     bool is_shared = x->shared != AXIS_SELF;
@@ -54,8 +54,8 @@ static enum status check_stages(const struct program *p, const char *rewrite, in
                   mesh_axis_name(x->shared));
 }
 
-/* With ZeRO, the ranks that share shards and the ranks that have the same shard are together the ranks that sum. One of
- * all copies is counted. */
+/* With ZeRO, the ranks that hold different shards (shard_axis) and those that hold the same shard (replicate_axis) are
+ * together the ranks that sum. Exactly one copy is counted. */
 static enum status check_copies(const struct program *p, const struct types *t, const char *rewrite, int i) {
     const struct factors *f = &t->factors;
     const struct param *x = &p->params[i];
