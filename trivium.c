@@ -24,9 +24,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* main: NULL if recipe_commands has the function. meaning: NULL if only other commands run the command. prints: its
- * standard output is its result, so that lost output is a failure. `train` prints a log only: a failure because of a
- * lost log would make a supervisor train again. */
+/* main: NULL if recipe_commands has the function. meaning: NULL if only other commands run the command. prints: the
+ * command's result is its standard output, so that lost output is a failure. `train` prints a log only: a failure
+ * because of a lost log would make a supervisor train again. */
 struct command { const char *name; int (*main)(int argc, char **argv); bool prints; const char *meaning; };
 
 static const struct command COMMANDS[] = {
@@ -85,7 +85,7 @@ static void print_help(FILE *f) {
  * machine. If other processes use the cores, each barrier lasts until the spinning thread's time slice ends: two
  * threads are 20 times slower than one. With 1000 spins they are 2 times slower. (Without spins, small models on an
  * idle machine lose half their speed.) OpenMP reads the variable before main, so the program executes itself again.
- * A variable that the user set stays. */
+ * If the user set a variable, nothing changes. */
 static void wait_briefly(char **argv) {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || setenv("GOMP_SPINCOUNT", "1000", 1)) return;
     char path[PATH_MAX];

@@ -29,7 +29,7 @@ static const char HELP[] =
     "  import    the other way round: a checkpoint of weights alone, for train --init DIR. hf: "
     "FILE may be a folder or an index; heads are config.json's, a GPT-2's else hidden / 64\n";
 
-/* ---- words that are no options ---- */
+/* ---- options and plain words ---- */
 
 enum { MAX_WORDS = 16 };
 struct words { char *option[MAX_WORDS], *plain[MAX_WORDS]; int n_options, n_plain; };
@@ -55,8 +55,8 @@ static enum status must_be_given(const struct options *o, const char *command, c
 
 /* ---- the commands ---- */
 
-/* Find the format `name` of the model `arch`, or of the model whose files have this type. Without an arch, and if no
- * type matches, take the first model that has the format. */
+/* Find the format `name` of the model `arch`, or of the model whose files have this type. If arch is "" and no type
+ * matches, take the first model that has the format. */
 static enum status format_of(const char *name, const char *arch, const char *type, const struct model_format **out) {
     char all[256] = "";
     *out = NULL;
@@ -82,7 +82,7 @@ static const struct option EXPORT[] = {
      offsetof(struct export_request, tokenizer)},
 };
 
-/* The path to write. For a folder that is the folder's model.safetensors; an absent folder is made. */
+/* The path to write. If `said` is a folder, the path is model.safetensors in it, and an absent folder is made. */
 static enum status target_of(const struct model_format *f, const char *said, char path[OPTION_TEXT_MAX]) {
     struct stat s;
     bool slash = said[0] && said[strlen(said) - 1] == '/';

@@ -1,4 +1,4 @@
-/* The frame around the work of a command: options into a request, help, the report of a failure, an exit code. */
+/* The frame of a command: parse options into a request, print help, report a failure, return an exit code. */
 #pragma once
 
 #include "lib/base/option.h"

@@ -34,7 +34,7 @@ void deadline_set(double seconds, const char *what) {
 
 void deadline_lift(void) { alarm(0); }
 
-/* comm-timeout, before the options are parsed, which refuses a value that is not a number. */
+/* Read comm-timeout before the options are parsed. The parser later refuses a value that is not a number. */
 static double given_timeout(int argc, char **argv) {
     const char *value = options_peek(argc, argv, "comm-timeout");
     double seconds = value ? atof(value) : 0;

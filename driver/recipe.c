@@ -1,7 +1,8 @@
 /* The one list of all techniques and models. To add a technique or a model, include its header and add it to its list.
  * Techniques rewrite the program in the list's order: cp cuts the sequence, ep the experts, tp the layers' matrices;
- * then pp picks this rank's layers, and the others mark the result. elastic, the last, keeps the state of all. To
- * remove a technique or a model, delete its folder and its lines in this file (tests/more/delete.sh). */
+ * then pp picks this rank's layers, and the others mark params and slots. elastic comes last, because it keeps the
+ * state of all. To remove a technique or a model, delete its folder and its lines in this file
+ * (tests/more/delete.sh). */
 #include "driver/recipe.h"
 
 #include "cp/cp.h"

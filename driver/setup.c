@@ -163,7 +163,7 @@ static int threads_of(const struct plan *plan, int local_ranks) {
 }
 
 /* Choose auto options with the run's number of threads, because each thread has scratch memory. On several hosts use
- * the plan's, because the hosts' cores may differ and all ranks must choose alike. */
+ * plan->threads, because the hosts' cores may differ and all ranks must choose alike. */
 static enum status choose(struct plan *plan, int world) {
     struct cluster c;
     if (!choose_is_asked(plan)) return OK;
@@ -215,7 +215,7 @@ static void keep_file(void *self, const struct option *o, const char *text, enum
     if (path) kept_early(path);
 }
 
-/* Read ahead the cluster file that auto options or --profile use. The default cluster has a file, too. */
+/* Read ahead the cluster file that auto options or --profile use. Without --cluster it is the default cluster's. */
 static enum status keep_cluster(const struct plan *plan) {
     struct cluster c;
     struct plan p = *plan;

@@ -7,7 +7,7 @@
 struct gpu_speeds {
     double copy, up, down, host_copy;
     double launch_s;                     /* from one kernel of a full queue to the next */
-    int64_t memory_bytes, used_bytes;    /* of the GPU; in use by others and the context */
+    int64_t memory_bytes, used_bytes;    /* of the GPU; used by the context and other programs */
     int ranks;                           /* that share the GPU */
 };
 

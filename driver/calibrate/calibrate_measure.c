@@ -62,7 +62,7 @@ static void add_run(struct measured *m, const struct run *r, row_times *seconds,
     for (int i = 0; i < r->program.n_steps; i++) {
         struct call call = program_call(&r->program, &r->program.steps[i]);
         for (int kind = 0; kind < ROW_WAIT; kind++) {
-            double median = compare_median(seconds[i][kind], TIMED); /* sorts */
+            double median = compare_median(seconds[i][kind], TIMED); /* sorts them */
             add_row(m, &call, (enum row_kind)kind, median, beside);
             if (beside) continue;
             m->between_s += seconds[i][kind][TIMED - 2] - seconds[i][kind][1];
@@ -193,7 +193,7 @@ static enum status exchange_once(enum comm_op op, char *x, char *y, int64_t coun
     return comm_wait(&back);
 }
 
-/* Two messages that cross keep both ranks as busy as two messages in turn: one message takes half of the time. */
+/* Messages in both directions at once take as long as two in turn, so one message takes half of the measured time. */
 static enum status time_exchange(const struct device *d, enum comm_op op, char *x, char *y, int64_t bytes,
                                  struct measured *m) {
     double seconds[TIMED];

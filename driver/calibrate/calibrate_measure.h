@@ -5,7 +5,7 @@
 #include "lib/cost/fit.h"
 #include "lib/run/plan.h"
 
-/* Rows: the units of each (flops or bytes), and its time. */
+/* Rows of one kind: units (flops or bytes) and seconds of each row. */
 struct rates { double *units, *seconds; int n; };
 struct mover_times { const char *op; struct rates rows; };
 /* Measurements of this rank. Fields are owned; measured_fini frees them. */

@@ -7,7 +7,7 @@
 
 enum { MAX_ACTIONS = 1 << 22 };
 
-/* For a schedule without a flush, draw this number of updates: until every stage has been full. */
+/* The number of updates to draw of a schedule without a flush, so that every stage fills up. */
 static int updates_of(const struct schedule_chart *c) { return 2 + (c->n_stages - 1) / c->n_microbatches; }
 
 struct pp_shape schedule_chart_shape(const struct schedule_chart *c) {

@@ -11,9 +11,9 @@ struct schedule_chart {
     const struct pp_schedule *row;
     int n_stages, n_chunks, n_microbatches;
     struct pp_work time;                     /* of a microbatch in all chunks of a stage */
-    double transfer;                         /* of a message's flight */
+    double transfer;                         /* seconds of a message */
     int memory;                              /* limit, for schedules built from costs (pp_costs_of); 0: their default */
-    double held;                             /* for the same: the share of activations that W needs; 0: all */
+    double held;                             /* for these schedules: share of activations that W needs; 0: all */
     const char *heading, *unit;              /* text above the picture's title; unit of time. NULL: none. Borrowed */
     double plot;                             /* length of the picture's time line in pixels; 0: chosen */
     /* output */

@@ -92,7 +92,7 @@ static void draw_stage(const struct canvas *v, int stage) {
             draw_action(v, stage, &s->actions[i], v->c->timeline.span[stage][i], titled);
 }
 
-/* ---- around them ---- */
+/* ---- title, axis and legend ---- */
 static double width_of(const struct canvas *v) { return LEFT + v->plot + RIGHT; }
 static double height_of(const struct canvas *v) { return y_of(v, v->c->n_stages) + LEGEND; }
 
@@ -128,7 +128,7 @@ static void draw_head(const struct canvas *v) {
             100 * c->idle / c->timeline.makespan);
 }
 
-/* 1, 2 or 5 times a power of ten, at least 60 pixels apart. */
+/* The distance of ticks: 1, 2 or 5 times a power of ten, and at least 60 pixels. */
 static double tick_step(const struct canvas *v) {
     double least = 60 / v->scale, power = pow(10, floor(log10(least)));
     return least <= power ? power : least <= 2 * power ? 2 * power : least <= 5 * power ? 5 * power : 10 * power;

@@ -100,9 +100,9 @@ static void print_legend(const struct schedule_chart *c, const struct grid *g, F
     fprintf(f, "; . idle; a column is %s%.4g of time\n", g->rounded ? "(rounded) " : "", g->unit);
 }
 
-/* For each of a stage's actions of a kind, print the number of updates since the last flush in the weights it reads. */
+/* For each action of this kind, print the number of updates since the last flush of the weights that it reads. */
 static void print_reads(const struct schedule_chart *c, const struct schedule *s, enum action_kind kind, FILE *f) {
-    int done = 0;                                                    /* backwards; an update after n_microbatches */
+    int done = 0;                                                    /* backwards; n_microbatches make an update */
     fprintf(f, "  %s", action_name(kind));
     for (int i = 0; i < s->n; i++) {
         const struct action *a = &s->actions[i];

@@ -87,7 +87,8 @@ static enum status read_base(struct comparison *c, int argc, char **argv) {
     return strategies_split(c->base.strategies, &c->strategies);
 }
 
-/* Refuse options of train alone on the command line. (A settings file may have them, because train reads it, too.) */
+/* Refuse options that only train has, if the user typed them. (A settings file may have them, because train reads the
+ * same file.) */
 static enum status refuse_trains_own(const struct options *o) {
     static const char traced[] = " (pipelines are traced for report.html anyhow)";
     static const struct { const char *option, *remark; } of_train[] = {
@@ -191,7 +192,7 @@ static enum status train(struct compare_row *row, struct run *r, struct trace *t
 /* A status that fails the strategy only: the ranks can agree on it, and no message is in flight. */
 static bool is_a_row(enum status status) { return status != E_COMM && status != E_TIMEOUT && status != E_DEVICE; }
 
-/* Called by all ranks at the end of a gate. The first rank's failure becomes the row's. */
+/* Called by all ranks at the end of a gate. The failure of the first failing rank becomes the row's. */
 static enum status agree(struct compare_row *row, enum status mine) {
     row->status = fail_share(group_world(), mine, row->reason, sizeof row->reason);
     return row->status;

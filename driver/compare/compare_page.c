@@ -39,7 +39,7 @@ void compare_about_here(struct compare_about *a) {
              comm_local_size(), comm_library());
 }
 
-/* ---- what was run ---- */
+/* ---- the request ---- */
 static void add_option(void *self, const struct option *o, const char *value, enum option_source source) {
     static const char *const sources[] = {"default", "data", "preset", "file", "command line"};
     if (source == FROM_DEFAULT || !strcmp(o->name, "strategies")) return;

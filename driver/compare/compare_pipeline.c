@@ -86,7 +86,7 @@ static bool take_step(const struct trace_data *d, int64_t step, struct schedule_
     return true;
 }
 
-/* Use the fastest traced step, which other programs disturb least. *there: whether a step is complete. */
+/* Use the fastest traced step, which other programs disturb least. *there: whether the trace has a complete step. */
 static enum status make_traced(const struct compare_row *row, struct schedule_chart *c, bool *there) {
     const struct trace_data *d = &row->trace;
     int64_t best = -1;

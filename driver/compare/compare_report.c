@@ -175,7 +175,7 @@ static void write_value(FILE *f, const json_t *value) {
     else if (json_is_real(value)) fprintf(f, "%.17g", json_real_value(value));
 }
 
-/* Write the keys or the values of a row. One loop for both keeps their numbers equal. */
+/* Write the keys or the values of a row. One loop writes both, so that their numbers are equal. */
 static void write_line(FILE *f, json_t *row, bool keys) {
     const char *key, *comma = "";
     json_t *value;

@@ -15,7 +15,7 @@ struct compare_rank {
     struct mesh_place place;
     int64_t predicted[N_TIERS][N_ROLES], measured[N_TIERS][N_ROLES];   /* host and disk: offloaded bytes */
     int64_t resident_bytes;                                    /* of the whole process, at its peak */
-    double sent_bytes[N_MESH_AXES], waited_s[N_MESH_AXES];     /* a step */
+    double sent_bytes[N_MESH_AXES], waited_s[N_MESH_AXES];     /* per step */
     double bubble_s;              /* per step, waiting for pipeline neighbors; part of waited_s */
     double step_s;                /* mean */
     double work_s;                /* processor time per step, without communication */
@@ -26,9 +26,9 @@ struct compare_rank {
 enum { COMPARE_PASSES = 9 };
 struct compare_row {
     const char *strategy;                /* borrowed: its settings, "" for none */
-    enum status status;                  /* OK: it ran, and all fields are set */
+    enum status status;                  /* OK: the strategy ran, and all fields are set */
     char reason[COMPARE_REASON_BYTES];   /* if not OK: the error */
-    bool started;                        /* if not OK: it failed in training, and was not refused before */
+    bool started;                        /* if not OK: training has started; false: the strategy is refused */
     bool coded;                          /* gradients are rounded when they are sent (--grad-codec) */
     bool quantized;                      /* weights are rounded at every use (--weight-codec) */
     bool apart;                          /* replicas train without an all-reduce per step (--local-steps) */
@@ -37,7 +37,7 @@ struct compare_row {
     const struct pp_schedule *schedule;
     int n_chunks, n_microbatches;        /* chunks of a stage; microbatches of a replica in a step */
     int64_t n_steps, n_timed;
-    double step_s, tokens_per_s;         /* median of rank 0's timed steps; tokens per second at that time */
+    double step_s, tokens_per_s;         /* median of rank 0's timed steps; tokens per second of such a step */
     double work_s;                       /* of all ranks, per step; 0: not measured */
     int n_passes;                        /* --repeat; step_s and work_s are means over passes: */
     double pass_step_s[COMPARE_PASSES], pass_work_s[COMPARE_PASSES];

@@ -8,13 +8,13 @@
 /** Print every table of `trivium compare`, with all rows. */
 void compare_table_print(FILE *, const struct compare_row *rows, int n_rows);
 
-/* ---- the same tables for another layout (driver/compare/compare_page.c) ---- */
+/* ---- the same tables for the page (driver/compare/compare_page.c) ---- */
 enum { COMPARE_CELL_BYTES = 32 };
 
 /* json: compare_row_json. With a prediction it also has "rank" and "predicted_rank"; without measured work it lacks
  * "predicted_work_ms". */
 struct compare_entry { const struct compare_row *row; json_t *json; };
-/* The format of a number. RARE: a cell with 0 is empty. From CELL_RANKS on, the key is a description, not a key. */
+/* The format of a number. RARE: a cell with 0 is empty. From CELL_RANKS on, `key` is a text for readers. */
 enum compare_cell_kind { CELL_MIB, CELL_RARE_MIB, CELL_WHOLE, CELL_TENTHS, CELL_PERCENT, CELL_LOSS, CELL_DISTANCE,
                          CELL_RANKS, CELL_REST_MIB, CELL_REST_MS };
 struct compare_column {

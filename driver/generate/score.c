@@ -91,7 +91,7 @@ static enum status load_dense(struct scoring *s) {
     return OK;
 }
 
-/* If vocab comes from the data, refuse tables with another number of rows, because ids are hashed into this number. */
+/* If vocab is the data's number of rows, refuse a checkpoint with another number, because ids are hashed into it. */
 static enum status check_rows(const struct request *q, const struct scoring *s, int64_t there) {
     const struct data_file *data = q->setup.data;
     int64_t rows = clicks_layout(data).rows;

@@ -212,7 +212,7 @@ static enum status each_line(const struct request *q, const struct cluster *c, j
     return OK;
 }
 
-/* ---- pictures: the printed curve, and the one with the other rule for the batch; both have the first line ---- */
+/* ---- pictures: the printed curve, and the curve with the other batch rule, which has the same first line ---- */
 static enum status other_curve(const struct request *q, const struct cluster *c, const struct budget_line *first,
                                struct budget_curve *curve) {
     int64_t from, to;
@@ -286,7 +286,7 @@ static enum status budget(void *request, struct options *o, int argc, char **arg
     struct cluster c;
     TRY(options_parse(o, argc, argv));
     TRY(setup_target(o, &q->plan, &c));
-    if (q->walls) TRY(options_set(o, "schedule", "zb-h1", FROM_PRESET));           /* one only: 25 searches */
+    if (q->walls) TRY(options_set(o, "schedule", "zb-h1", FROM_PRESET));           /* for fewer layouts */
     TRY(recipe_preset(&q->plan, o));
     TRY(plan_search_is_of_one_training(&q->plan));
     TRY(plan_settle_device(&q->plan));

@@ -37,8 +37,8 @@ enum status walls_choose_sizes(int64_t least, int64_t most, struct walls *out);
  *  @param base settings that all models share: device, precision  @errors those of search_layouts  @collective{none} */
 enum status walls_make(const struct plan *base, const struct cluster *, const struct walls_of *,
                        void (*done)(const struct walls *, int row), struct walls *);
-/** Set the walls of a model's n cells. The caller sets each cell's `of` except reach, which this function sets to the
- *  highest of the cells.  @param row (n) read and written */
+/** Set the walls of a model's n cells. The caller sets each cell's `of` except reach. This function sets reach, to the
+ *  highest reach of the cells.  @param row (n) read and written */
 void walls_judge_row(struct walls_cell *row, int n);
 
 /** Print the head of the text, and one row. */

@@ -9,7 +9,7 @@ enum { MOST_DOTS_THAT_FIT = 4096, MOST_DOTS_THAT_DO_NOT = 128 };
 
 struct plan_dot { struct layout layout; double step_s, part_s[N_PARTS]; int64_t bytes; };
 
-/* Keeps every `stride`-th layout. When the sample is full, every second dot is removed and the stride doubles. */
+/* A sample of every `stride`-th layout. When it is full, every second dot is removed and the stride doubles. */
 struct dot_sample { int n, most; int64_t seen, stride; struct plan_dot *dot; };
 
 /* refined: number of dots in `fit` added after the search. */
@@ -24,7 +24,7 @@ void plan_dots_take(void *self, const struct found *);
 /** Keep a fully priced layout: replace its dot, or add one even if the sample is full. */
 void plan_dots_put(struct plan_dots *, const struct found *);
 
-/** Price the layouts that do not fit in full, because the search stops pricing a layout that does not fit.
+/** Finish the prices of layouts that do not fit, because the search stops pricing a layout once it does not fit.
  *  @errors those of price_plan  @collective{none} */
 enum status plan_dots_price_the_rest(struct plan_dots *, const struct recipe *, const struct plan *asked,
                                      unsigned fixed, const struct cluster *);

@@ -6,8 +6,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/** The number of microbatches to draw: all, or at most as many full rounds of n_stages as have readable boxes, at least
- *  two rounds. A schedule repeats itself between fill and drain, so fewer microbatches show its shape. */
+/** The number of microbatches to draw, at most n_microbatches. If boxes were too narrow, draw fewer full rounds of
+ *  n_stages microbatches, at least two. A schedule repeats itself between fill and drain, so a few rounds show it. */
 int plan_pipeline_microbatches(int n_stages, int n_chunks, int n_microbatches);
 
 /** Draw the pipeline: one <svg> if svg is not NULL, schedule_chart_json if json is not NULL; the caller releases *json.

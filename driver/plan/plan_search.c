@@ -210,7 +210,7 @@ static enum status refuse_all(const struct answer *a) {
 
 static bool rounds_weights(const struct plan *p) { return plan_number(p, "weight-codec") != CODEC_NONE; }
 
-/* If a codec makes every layout impossible, report the error of plain data parallelism, the simplest layout for one. */
+/* If a codec makes every layout impossible, report the error of plain data parallelism, the simplest such layout. */
 static enum status refuse_codec(const struct plan_request *q, unsigned fixed) {
     struct plan p = q->plan;
     struct run r = {0};
@@ -320,7 +320,7 @@ enum status plan_search_fixed(const struct options *o, const struct plan *p, uns
                                   "without --gpus", OURS[i]);
     for (enum decision d = 0; d < N_DECISIONS; d++)
         if (options_source(o, decision_name(d)) > FROM_PRESET) *fixed |= 1u << d;
-    if (p->micro_batch == PLAN_AUTO) *fixed &= ~(1u << DECIDE_MICRO);              /* auto leaves it to the search */
+    if (p->micro_batch == PLAN_AUTO) *fixed &= ~(1u << DECIDE_MICRO);              /* auto: the search decides */
     if (plan_has_word(p, "recompute", "auto")) *fixed &= ~(1u << DECIDE_RECOMPUTE);
     return OK;
 }

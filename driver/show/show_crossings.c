@@ -73,7 +73,7 @@ static enum status coded_seconds(const struct network *net, const struct codec *
     return OK;
 }
 
-/* Simulate one part among all ranks, the ranks of a node, or one rank of each node. All nodes have as many ranks. */
+/* Simulate one part among all ranks, the ranks of a node, or one rank of each node. All nodes are equal. */
 static enum status part_seconds(const struct network *net, const struct part *part, const struct codec *codec,
                                 const struct hop_links *links, double *seconds) {
     const int n = net->shape.n, per_node = n / net->n_nodes;

@@ -19,7 +19,7 @@ struct metrics_row {
     bool on_disk;                      /* state is offloaded to a file: disk is set */
     struct disk_traffic disk;          /* this rank's, of the step */
     bool experts;                      /* the next three are set */
-    double aux_loss, expert_load, dropped;   /* struct run */
+    double aux_loss, expert_load, dropped;   /* as in struct run */
 };
 
 struct metrics {

@@ -29,7 +29,7 @@ static enum status report_side_failure(const struct training *t) {
 }
 
 /* ---- the loop ---- */
-/* Every 15 s: progress and time left. */
+/* Rank 0 logs progress and the time left every 15 s. */
 static void tell_progress(struct training *t) {
     double now = clock_s(),
            done = (double)(t->run.n_done - t->first_step) / (double)(t->setup.plan.steps - t->first_step);
@@ -53,7 +53,7 @@ static enum status train(struct training *t) {
         if (t->keeper && t->keeper->is_due(&t->run, t->run.n_done)) TRY(optim_rows_settle(&t->run));
         if (t->keeper) TRY(t->keeper->keep(&t->run));
         TRY(train_agree_to_stop(t));
-        if (train_evaluation_is_due(t, t->run.n_done)) TRY(train_evaluate(t));   /* after the save */
+        if (train_evaluation_is_due(t, t->run.n_done)) TRY(train_evaluate(t));   /* follows the save */
         if (train_may_leave(t)) {
             TRY(train_trace(t, true));
             TRY(train_watch_end(t));

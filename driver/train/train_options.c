@@ -6,7 +6,7 @@
 #include "lib/data/data.h"
 #include <inttypes.h>
 
-/* The struct of a job's options comes after the shared ones (recipe.h). */
+/* In a plan the job's options follow the shared options (recipe.h). */
 #define AT(field) offsetof(struct plan, field)
 #define OWN(field) AT(own) + sizeof(struct shared_options) + offsetof(struct train_options, field)
 #define BIG 1e15

@@ -42,8 +42,8 @@ struct train_saver {
 
 /* train_checkpoint.c: a request to save and leave. */
 struct train_stop {
-    bool agreed;                         /* on every rank */
-    int32_t asked;                       /* this rank got a request; in an all-reduce: */
+    bool agreed;                         /* all ranks have agreed to stop */
+    int32_t asked;                       /* this rank got a request; in a COMM_MAX all-reduce: */
     struct comm_request asking;
 };
 
@@ -51,7 +51,7 @@ struct train_stop {
 struct train_side {
     enum status status;
     char why[OPTION_TEXT_MAX + 256];
-    bool reported;                       /* after the last step, on every rank */
+    bool reported;                       /* rank 0 has reported it after the last step */
 };
 
 /* train_guard.c: --spike-guard. */
@@ -63,8 +63,8 @@ struct train_guard {
 
 /* train_membership.c: the end of this epoch. */
 struct train_epoch {
-    bool ends;                           /* on every rank */
-    int32_t asked;                       /* this rank has seen the end; in an all-reduce: */
+    bool ends;                           /* all ranks agree on the end */
+    int32_t asked;                       /* this rank has seen the end; in a COMM_MAX all-reduce: */
     struct comm_request asking;
     bool from_memory;                    /* it continues from snapshots in memory (elastic/) */
 };

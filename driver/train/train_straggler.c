@@ -1,4 +1,5 @@
-/* Every 20 steps ranks exchange their own times, and rank 0 names slow ranks (driver/train/straggler.h). Also --inject.
+/* Every 20 steps ranks exchange their own times, and rank 0 names slow ranks (driver/train/straggler.h). --inject makes
+ * a rank slow.
  *
  * The exchange is an all-gather of one fp64 per rank over the mesh; its bytes are in that group's ledger. It starts
  * after a window's last step and ends after the next step, so that no rank waits for it.
@@ -33,7 +34,7 @@ enum status train_watch_prepare(struct training *t) {
     struct train_watch *w = t->watch = calloc(1, sizeof *w);
     if (!w) return FAIL(E_MEMORY, "no memory to watch for slow ranks");
     int n = plan_ranks(p);
-    /* RANK is a process; in later epochs processes may exceed the ranks */
+    /* RANK numbers processes, of which later epochs may have more than ranks */
     TRY(straggler_inject_parse(inject, comm_epoch() == 0 ? n : MEMBERSHIP_MOST_RANKS, &w->inject));
     if (p->device != PLAN_DEVICE_CPU && inject[0])
         return FAIL(E_CONFIG, "inject=%s makes the host wait, and the GPU would not notice; use device=cpu", inject);
