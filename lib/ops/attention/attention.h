@@ -11,10 +11,10 @@
  *   ds[t,j] = p[t,j] (m[t,j] dy[t] . v[j] - delta[t])
  *   dq[t] = sum_j ds[t,j] k[j] / sqrt(D)    dk[j] = sum_t ds[t,j] q[t] / sqrt(D)    dv[j] = sum_t m[t,j] p[t,j] dy[t]
  *
- * in[0] qkv (B,T,3,H,D) every head has keys of its own in[0] q (B,T,H,D) in[1] kv (B,T,2,J,D) H/J heads share each of J
- * key heads: head h reads key head h / (H/J)
+ * in[0] qkv (B,T,3,H,D)                          every head has its own keys; or
+ * in[0] q (B,T,H,D)   in[1] kv (B,T,2,J,D)       H/J heads share each of J key heads: head h reads head h / (H/J)
  *                                                cross: kv (B,Tk,2,J,D)
- * weight[0] bias (R,H), or none out[0] y (B,T,H,D)
+ * weight[0] bias (R,H), or none                  out[0] y (B,T,H,D)
  *
  * Heads may be a shard; the sequence must be whole. Sharing shrinks the key-value cache to J/H of its size
  * (attention_cached.h); a shared dk or dv is the sum over its heads. Source: Shazeer 2019; Ainslie et al. 2023
@@ -24,8 +24,8 @@
  *
  *   materialised   out[1] p (B,H,T,T). The formulas as they stand. Saves T numbers for each query and head: quadratic
  *                  in T. A step that stores its dropout also has out[2] the mask, uint8, and out[3] m p, both
- *                  (B,H,T,T): what an implementation by separate softmax, dropout and product saves (Korthikanti et al.
- *                  2022, section 4.1). Otherwise backward makes them again, rounded as they would have been.
+ *                  (B,H,T,T), as separate ops for softmax, dropout and product save them (Korthikanti et al. 2022,
+ *                  section 4.1). Otherwise backward computes both again, with the same rounding.
  *   blocked        out[1] lse (B,H,T). Works on tiles of keys with a running maximum and sum, and computes p again
  *                  from lse in backward: nothing of size T x T exists, so its mask is always drawn again. Source: Dao
  *                  et al. 2022 (FlashAttention), Dao 2023; Milakov and Gimelshein 2018 for the running softmax.

@@ -12,10 +12,11 @@
  * one. So a new token costs O(t) products instead of the O(t^2) of the whole sequence, and no layer computes an earlier
  * token again.
  *
- * in[0], in[1] as attention's, T a part of the sequence out[0] y (B,T,H,D) weight[0] the cache (2,B,J,T,D), T whole, J
- * the key heads: keys, then values, each head's one after the other, so that a query reads memory from front to end. It
- * is the one weight that a forward row writes. Memory after the newest position is never read. Forward only, on the
- * CPU; no dropout. */
+ * in[0], in[1] as in attention.h, T a part of the sequence   out[0] y (B,T,H,D)
+ * weight[0] the cache (2,B,J,T,D), T whole, J the key heads: keys, then values
+ *
+ * In the cache a head's positions follow one another, so that a query reads memory from front to end. No other weight
+ * is written by a forward row. Memory after the newest position is never read. Forward only, on the CPU; no dropout. */
 #pragma once
 
 #include "lib/ops/op.h"

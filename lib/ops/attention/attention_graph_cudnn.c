@@ -218,11 +218,13 @@ static void forward(graph *g) {
     product(g, p, v, vectors(g, OPERAND_Y));
 }
 
-/* delta = rowsum(dy y) p = e^(s - lse) dv = p^T dy ds = (dy v^T - delta) p scale dq = ds k dk = ds^T q p is the second
- * factor in ds, because with p first cuDNN 9.19 and 9.26 write a Hopper kernel that does not compile
+/* delta = rowsum(dy y)     p = e^(s - lse)     ds = (dy v^T - delta) p scale
+ * dv = p^T dy              dq = ds k           dk = ds^T q
+ *
+ * p is the second factor in ds, because with p first cuDNN 9.19 and 9.26 write a Hopper kernel that does not compile
  * (tests/more/cudnn.sh). delta is multiplied by 1, and dq passes through a sum with its own memory, as in cuDNN's front
  * end (node/scaled_dot_product_flash_attention.h). Without the factor 1 cuDNN 9.19 needs 4 B H T^2 bytes of workspace
- * more, without the sum 2 B H T^2. */
+ * more; without the sum, 2 B H T^2. */
 static void backward(graph *g) {
     descriptor q = vectors(g, OPERAND_Q), k = vectors(g, OPERAND_K), dy = vectors(g, OPERAND_DY);
     descriptor scale = number(g, OPERAND_SCALE);

@@ -21,10 +21,10 @@ static void make_materialised(struct op_case *c, enum dtype dtype) {
 static void make_store(struct op_case *c, enum dtype dtype) { make_with(c, &op_attention_materialised, dtype, true); }
 static void sizes(int t, int h, int d) { T = t, H = n_h = h, D = d, first_h = 0; }
 static bool on_cuda(void) { return test_device()->kind == DEVICE_CUDA; }
-/* An emulated GPU is slow, and its kernels meet several heads where they are compared with the CPU's. */
+/* One head on CUDA, because an emulated GPU is slow; the comparisons with the CPU have several heads. */
 static int heads(int n) { return on_cuda() ? 1 : n; }
 
-/* A slope is four forwards for each input: on an emulated GPU, of something small. */
+/* A slope takes four forwards for each input, so on CUDA the sizes are small (an emulated GPU is slow). */
 TEST(test_attention_gradient_is_the_slope) {
     if (on_cuda()) sizes(5, 1, 3);
     else sizes(7, 3, 3);
@@ -37,7 +37,7 @@ TEST(test_attention_gradient_is_the_slope) {
     op_case_check_gradients(make_store);
 }
 
-/* 67: more than one tile of 64, and a tile of 3. On CUDA fp64 has tiles of 32. */
+/* 67 positions are a tile of 64 and a tile of 3. On CUDA fp64 has tiles of 32. */
 TEST(test_attention_gradient_is_the_slope_over_two_tiles) {
     sizes(on_cuda() ? 35 : 67, 1, 1);
     op_case_check_gradients(make_blocked);
@@ -57,7 +57,7 @@ TEST(test_attention_stored_dropout_is_the_redrawn_one) {
     op_case_check_threads(make_store);
 }
 
-/* out[2] is 1 where m is not 0, out[3] is m p: with p = 1 / (t + 1), when all scores are equal. */
+/* out[2] is 1 where m is not 0, and out[3] is m p. All scores are equal here, so p = 1 / (t + 1). */
 TEST(test_attention_stores_the_mask_and_the_dropped_probabilities) {
     sizes(67, 3, 5);
     struct op_case c;
@@ -127,7 +127,7 @@ TEST(test_attention_blocked_is_materialised) {
     check_blocked_is_materialised();
 }
 
-/* Queries that see all keys: what is special about the others is that they do not. */
+/* The same checks without a causal mask: queries see all keys. */
 TEST(test_attention_to_all_keys) {
     mask = MASK_FULL;
     check_formula();
@@ -149,9 +149,9 @@ TEST(test_attention_to_all_keys) {
     mask = MASK_CAUSAL;
 }
 
-/* Sums over T = 67 keys, and about 16 roundings in scores and exponentials. Backward reads y (blocked) or p and m p
- * (materialised) as rounded, and its sums are over as many terms. m p is rounded from a rounded p: twice. Tensor cores
- * take p and ds rounded, so that on CUDA the terms of the blocked sums are rounded twice as well. */
+/* n = 83: sums over T = 67 keys, and about 16 roundings in scores and exponentials. stored: backward of blocked
+ * attention reads a rounded y, so 1. Materialised attention reads m p, rounded from a rounded p, so 2. On CUDA blocked
+ * attention also has 2, because tensor cores read p and ds rounded. */
 TEST(test_attention_in_every_precision) {
     sizes(67, heads(3), 5);
     op_case_check_precisions(make_blocked, 83, on_cuda() ? 2 : 1);
@@ -161,8 +161,8 @@ TEST(test_attention_in_every_precision) {
     op_case_check_threads(make_materialised);
 }
 
-/* Tiles and pairs of bf16 that end in every way: lengths around one tile and two, odd and even, heads around 16 and 64
- * channels. The bound is the one above. */
+/* Full and partial tiles and pairs of bf16: lengths around one tile and two, odd and even; heads around 16 and 64
+ * channels. The bound is that of the test above. */
 TEST(test_blocked_attention_of_every_length_in_every_precision) {
     static const struct { int T, D; } cases[] = {{1, 1},  {2, 3},   {15, 16},  {33, 17}, {63, 64}, {64, 64},
                                                  {65, 65}, {127, 8}, {129, 80}, {130, 33}, {192, 64}};
@@ -174,10 +174,10 @@ TEST(test_blocked_attention_of_every_length_in_every_precision) {
     }
 }
 
-/* CUDA against the CPU, where tiles end in every way: T around 64 and around 32, D on both sides of every compiled size
- * and of 16 bytes; several samples; heads that begin elsewhere than at 0. Every second case drops; the small ones do
- * both. The materialised kernels are the same for every D, and redraw, store and drop nothing in turn. Sums over T keys
- * or D channels, and 16 roundings, as above. */
+/* CUDA against the CPU, with full and partial tiles: T around 64 and around 32, D on both sides of every compiled size
+ * and of 16 bytes; several samples; shards of heads. Small cases run with and without dropout, larger ones alternate.
+ * The materialised kernels do not depend on D, so only small cases run them, storing or redrawing the mask. n: sums
+ * over T keys or D channels, and 16 roundings, as above. */
 TEST(test_attention_is_the_same_on_cuda) {
     static const struct { int B, T, H, D, first, n; } cases[] = {
         {2, 1, 1, 1, 0, 1},  {2, 1, 3, 64, 0, 3},  {2, 5, 3, 4, 1, 2},   {3, 16, 2, 8, 0, 2},  {1, 31, 1, 33, 0, 1},
@@ -197,7 +197,7 @@ TEST(test_attention_is_the_same_on_cuda) {
     B = 2, p = 0.25;
 }
 
-/* A shard of the heads gives those heads, with their part of the mask. */
+/* A shard of the heads has the bits of these heads in the whole, with their part of the mask. */
 TEST(test_attention_shards_of_heads_make_the_whole) {
     op_case_maker *const makers[] = {make_blocked, make_materialised, make_store};
     for (int kind = 0; kind < 3; kind++) {
@@ -290,8 +290,8 @@ static void make_shared_store(struct op_case *c, enum dtype dtype) {
     make_shared_with(c, &op_attention_materialised, dtype, true);
 }
 
-/* Heads of more than 128 channels have kernels of other tiles, in every dtype. T: one key more than a tile of 32; D on
- * both sides of the compiled sizes. Dropout and the materialised kernels are the same for all of them. */
+/* In every dtype, heads of more than 128 channels have kernels with other tiles. T is one more than a tile of 32, and D
+ * is on both sides of the compiled sizes. Only the small cases drop, because dropout does not depend on D. */
 TEST(test_attention_of_large_heads_is_the_same_on_cuda) {
     static const struct { int T, H, D; } cases[] = {
         {5, 2, 129}, {5, 1, 225}, {33, 1, 160}, {33, 1, 224}, {5, 1, 161}, {33, 1, 256}, {5, 1, 255}};
@@ -306,7 +306,8 @@ TEST(test_attention_of_large_heads_is_the_same_on_cuda) {
     B = 2, p = 0.25;
 }
 
-/* 4 heads, and 2, 1 or 4 of keys; 67: more than one tile, so that dk and dv of several are summed up. */
+/* 4 heads of queries with 4, 2 or 1 heads of keys. 67 positions are more than one tile, in which heads that share keys
+ * add up dk and dv. */
 TEST(test_attention_of_shared_keys_gradient_is_the_slope) {
     sizes(5, 4, 3);
     for (shared_by = on_cuda() ? 2 : 1; shared_by <= (on_cuda() ? 2 : 4); shared_by *= 2) {
@@ -343,8 +344,8 @@ static void copy_to_all_heads(double *qkv, const double *q, const double *kv) {
             }
 }
 
-/* Attention in which every head has the same keys of its own: the same y and dq; dk and dv of a shared head are the
- * sum. */
+/* Compare shared keys with a copy of the keys for every head: y and dq are the same, and dk and dv of shared keys are
+ * the sums over the copies. */
 static void check_shared_is_copied(const struct op *op) {
     struct op_case c, copied;
     make_shared_with(&c, op, FP64, false);

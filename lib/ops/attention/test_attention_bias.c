@@ -1,7 +1,7 @@
 /* ranks: 1  device: any
  *
- * Attention as T5 has it: a bias by relative position, scores that are not scaled, keys of another sequence. GPUs
- * refuse it. Against PyTorch: tests/hf.sh. */
+ * T5's attention: a bias by relative position, scores that are not scaled, keys of another sequence. GPUs refuse these.
+ * tests/hf.sh compares with PyTorch. */
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/attention/attention_bias.h"
 #include "lib/ops/test_op.h"
@@ -41,7 +41,7 @@ static void other(int T, int Tk, bool bias) {
     x.Tk = Tk, x.cross = true, x.bias = bias;
 }
 
-/* ---- buckets: as transformers' _relative_position_bucket(j - t, bidirectional, 32, 128) gives them ---- */
+/* ---- buckets: the results of transformers' _relative_position_bucket(j - t, bidirectional, 32, 128) ---- */
 TEST(test_buckets_are_those_of_t5) {
     static const struct { int distance, both, before; } known[] = {
         {0, 0, 0},    {1, 17, 0},   {7, 23, 0},    {8, 24, 0},     {11, 24, 0},   {12, 25, 0},   {16, 26, 0},
@@ -93,7 +93,7 @@ TEST(test_attention_with_bias_is_its_formula) {
         }
 }
 
-/* ---- gradients, the table's too; heads 1 and 2 of 3 ---- */
+/* ---- gradients of inputs and table; heads 1 and 2 of 3 ---- */
 static void check_slopes(void) {
     op_case_check_gradients(make_blocked);
     op_case_check_gradients(make_materialised);
@@ -115,7 +115,7 @@ TEST(test_gradients_of_attention_with_bias_are_slopes) {
     op_case_check_gradients(make_blocked);
 }
 
-/* The same in backward: T x Tk terms of two samples meet in a bucket. */
+/* Blocked and materialised attention agree, forward and backward. A bucket sums up to T x Tk terms of two samples. */
 static void check_one_is_the_other(void) {
     struct op_case a, b;
     make_blocked(&a, FP64);

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * A sequence through the cache, a few tokens at a time, against blocked attention over all of it. The cache is full of
- * NaN at first: a position that is read before it was written shows. */
+ * A sequence that passes through the cache, a few tokens at a time, against blocked attention over the whole sequence.
+ * The cache starts full of NaN, so that a position that is read before it is written shows. */
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/attention/attention_cached.h"
 #include "lib/ops/test_op.h"
@@ -28,8 +28,8 @@ static void make_cached(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
 }
 
-/* Tokens t .. t + n - 1, whose qkv are those of the whole sequence (operands are filled by global index), with the
- * cache so far. */
+/* Run tokens t .. t + n - 1 with the cache so far; return the error of their y. Operands are filled by global index, so
+ * their qkv are those of the whole sequence. */
 static double window_error(const struct op_case *whole, enum dtype dtype, int t, int n, const struct tensor *cache) {
     struct op_case c;
     first_t = t, n_t = n;
@@ -43,10 +43,10 @@ static double window_error(const struct op_case *whole, enum dtype dtype, int t,
     return error;
 }
 
-/* NaN is worse than anything: fmax would forget it. */
+/* The larger error; NaN if either is NaN, which fmax would drop. */
 static double worse(double a, double b) { return isnan(a) || isnan(b) ? NAN : a > b ? a : b; }
 
-/* The reference is fp64 on operands that are rounded as the cached case's are. */
+/* The reference: attention in fp64, on the operands of the cached case, which are rounded to dtype. */
 static void make_reference(struct op_case *whole, enum dtype dtype) {
     struct op_case rounded;
     make_blocked(&rounded, dtype);
@@ -96,7 +96,8 @@ TEST(test_cached_attention_is_the_same_on_any_number_of_threads) {
     op_case_check_threads(make_cached);
 }
 
-/* Two multiply-adds a channel for each key that is seen: 1 + 2 + ... + 7 of them, whether together or one by one. */
+/* Each key that a query sees costs two multiply-adds per channel. 7 tokens see 1 + 2 + ... + 7 keys, in one call or in
+ * seven. */
 TEST(test_cached_attention_costs_what_it_sees) {
     double one_by_one = 0, together = 0;
     struct op_case c;

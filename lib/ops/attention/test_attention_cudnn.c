@@ -6,7 +6,7 @@
 #include "tests/test.h"
 #include <string.h>
 
-/* Every step of attention carries the core that the plan names, and the numbers are the options'. */
+/* Every step of attention has the core that the plan's option names. */
 TEST(test_attention_core_is_the_plans) {
     for (enum attention_core core = ATTENTION_CORE_AUTO; core <= ATTENTION_CORE_OWN; core++) {
         struct plan p = parity_plan();
@@ -26,7 +26,7 @@ TEST(test_attention_core_is_the_plans) {
     }
 }
 
-/* In the first lines of a run each direction is said for itself. */
+/* The text for the first lines of a run names each direction, if they differ. */
 TEST(test_attention_cores_are_said_for_both_directions) {
     const char *size = "cuDNN does bf16", *room = "cuDNN needs 8 bytes";
     const struct attention_core_count by_own = {0, 2, 0, NULL}, refused = {0, 2, 0, size}, without = {0, 2, 0, room};
@@ -68,7 +68,7 @@ TEST(test_attention_cudnn_is_planned_where_it_can) {
     assert_false(planned_by(ATTENTION_CORE_OWN, op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), 0));
 }
 
-/* A meeting of a ring: forward, with keys that heads share too; its backward adds to sums. */
+/* A pair of a ring is planned forward, also with shared keys. Its backward adds to sums, which cuDNN does not. */
 TEST(test_attention_cudnn_is_planned_for_a_meeting) {
     struct attention_pair pair = pair_of(ATTENTION_CORE_AUTO, op_type(BF16, "BT3HD", 2, 128, 3, 4, 64), 0);
     pair.Tk = 64, pair.causal = false, pair.shared_by = 2;
@@ -93,7 +93,8 @@ static void check_text(enum attention_core core, struct type x, bool sums, const
     assert_non_null(strstr(text, backward));
 }
 
-/* Which directions, and why not. What has a plan needs a GPU, or tests/cudnn/plans.c. */
+/* The text names the kernels of each direction, and why they are our own. Plans of cuDNN need a GPU
+ * (tests/cudnn/plans.c does not). */
 TEST(test_attention_cores_are_those_of_the_plans) {
     check_text(ATTENTION_CORE_AUTO, op_type(FP32, "BT3HD", 2, 64, 3, 2, 64), false, "own kernels (cuDNN does bf16", "");
     check_text(ATTENTION_CORE_AUTO, op_type(BF16, "BT3HD", 2, 65, 3, 2, 64), false, "own kernels (cuDNN does bf16", "");
@@ -107,7 +108,7 @@ TEST(test_attention_cores_are_those_of_the_plans) {
                "; backward our own kernels (cuDNN does not add to gradients)");
 }
 
-/* Asked for by name: what shapes and dropout forbid is refused while planning. */
+/* If cuDNN is asked for by name, a shape that it does not support is refused while planning. */
 TEST(test_attention_cudnn_by_name_refuses_what_it_cannot) {
     struct type good = op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), odd = op_type(BF16, "BT3HD", 2, 65, 3, 2, 64),
                 out[MAX_OUT];
@@ -129,7 +130,7 @@ static void make(struct op_case *c, enum dtype dtype, int T, int D) {
     op_case_finish(c);
 }
 
-/* Run by cuDNN alone. */
+/* Run a row by cuDNN; no other kernel may replace it. */
 static enum status run_by_cudnn(struct op_case *c, enum row_kind kind) {
     c->step.attention.core = ATTENTION_CORE_CUDNN;
     struct call call = op_case_call(c, kind);
@@ -141,7 +142,7 @@ static enum status run_by_cudnn(struct op_case *c, enum row_kind kind) {
     return status;
 }
 
-/* Backward of large heads is Hopper's alone. */
+/* Does cuDNN run backward here? For large heads only on Hopper. */
 static bool has_backward(struct op_case *c) {
     struct call call = op_case_call(c, ROW_BACKWARD_INPUT);
     call.on = DEVICE_CUDA, call.device = test_device();
@@ -151,8 +152,8 @@ static bool has_backward(struct op_case *c) {
     return verdict.by_cudnn;
 }
 
-/* As our own kernels on tensor cores (test_attention.c): sums over T or D terms, rounded twice. Backward reads the
- * CPU's y and lse. Needs a GPU. */
+/* The bound is that of our own kernels on tensor cores (test_attention.c): sums over T or D terms, rounded twice.
+ * Backward reads the CPU's y and lse. Needs a GPU. */
 TEST(test_attention_cudnn_is_the_cpus) {
     if (test_device()->kind != DEVICE_CUDA) {
         print_message("skipped: needs a GPU\n");
@@ -182,7 +183,7 @@ TEST(test_attention_cudnn_is_the_cpus) {
     }
 }
 
-/* A meeting of two shards on a GPU: all of 64 x n queries see all of 64 keys, which two heads share, lying dense. */
+/* A pair of two shards on a GPU: Tq queries all see 64 keys. Two heads share the keys, which are dense in memory. */
 static void check_meeting(enum dtype dtype, int64_t Tq, int64_t D) {
     enum { B = 2, H = 4, SHARED = 2, TK = 64 };
     const struct device *d = test_device();
@@ -242,7 +243,7 @@ TESTS(unit_test(test_attention_core_is_the_plans),
 #else
 #include "lib/ops/test_op.h"
 
-/* A build with CUDA and without cuDNN has nothing to fall back on when it is asked for by name. */
+/* A build with CUDA and without cuDNN refuses cuDNN by name. */
 TEST(test_attention_by_cudnn_is_refused_without_it) {
 #ifdef TRIVIUM_CUDA
     struct type x = op_type(BF16, "BT3HD", 2, 64, 3, 2, 64), out[MAX_OUT];

@@ -1,10 +1,10 @@
 /* ranks: 1  device: any
  *
- * What queries found in several pairs, put together on the tested device, against the formula in fp64:
+ * The merged results of several pairs of queries and keys, on test_device(), against the formula in fp64:
  *
  *   lse = log sum_s e^lse_s     y = sum_s e^(lse_s - lse) y_s
  *
- * And vectors among others, laid dense and brought back. */
+ * Also vectors that are copied to a dense array and back. */
 #include "lib/ops/attention/attention_pair.h"
 #include "lib/ops/test_op.h"
 #include <math.h>
@@ -47,7 +47,7 @@ static double drawn(uint64_t i, enum dtype dtype) {
     return dtype_get(one, dtype, 0);
 }
 
-/* For element i of y: the index of its lse; whether a pair met it (the later ones have queries from FIRST on). */
+/* For element i of y: the index of its lse; does the pair have its query? Later pairs have queries from FIRST on. */
 static int64_t lse_of(int64_t i) { return (i / D / H / T * H + i / D % H) * T + i / D / H % T; }
 static bool is_met(int pair, int64_t i) { return pair == 0 || i / D / H % T >= FIRST; }
 

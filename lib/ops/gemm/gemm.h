@@ -48,39 +48,45 @@ static inline int64_t gemm_lda(const struct gemm *g) { return g->lda ? g->lda : 
 static inline int64_t gemm_ldb(const struct gemm *g) { return g->ldb ? g->ldb : g->transpose_b ? g->k : g->n; }
 
 /** Bytes of scratch that gemm_run or gemm_cuda_run needs in `work`. On the CPU: 0 for fp64 and if plain. fp32 and bf16:
- *  the smaller side of a product whose A is transposed, packed. fp16, and bf16 on a processor that does not multiply
- *  it: widened blocks. bf16 with more than 4096 summed: some for each of the OpenMP threads, of which no more than
- *  n_threads may run it. By leaves: also the waiting sums. On CUDA: the library's workspace, up to 32 MiB. The size
- *  does not depend on c_dtype. A build without CUDA also answers for CUDA, so that any machine can plan. */
+ *  the packed smaller side, if A is transposed. fp16, and bf16 on a processor that does not multiply it: widened
+ *  blocks. bf16 with k above 4096: a block for each of n_threads OpenMP threads, the most that may run the product. By
+ *  leaves: also the sums that wait for their other half. On CUDA: the library's workspace, up to 32 MiB. The size does
+ *  not depend on c_dtype. A build without CUDA also answers for CUDA, so that any machine can plan. */
 int64_t gemm_work(const struct gemm *, enum device_kind, int n_threads);
 
-/** Multiply on the CPU. @param bias (n) added to every row, or NULL. Borrowed; C overlaps no operand. @param work
- *  gemm_work bytes; NULL where that is 0 @errors E_DEVICE when a library refuses; E_INTERNAL: `work` is NULL, but
- *  scratch is needed */
+/** Multiply on the CPU. Operands are borrowed; C overlaps none of them.
+ *  @param bias (n) added to every row, or NULL
+ *  @param work gemm_work bytes; NULL if that is 0
+ *  @errors E_DEVICE when a library refuses; E_INTERNAL: `work` is NULL, but scratch is needed */
 enum status gemm_run(const struct gemm *, const void *a, const void *b, const void *bias, void *c, void *work);
 
 /** Multiply on a GPU (only in builds with CUDA); the product is queued on the device's compute stream. m, n, k are
- *  below 2^31. @param a b c at any multiple of an element; slower when 16 does not divide the address or the length of
- *  a row @param bias as above; aligned to 16, as tensors are; with a bias, c_dtype is ab_dtype @param work aligned as
- *  arenas are on the device; the library may write any part of it (op_touch_work) @errors E_DEVICE when cuBLASLt
- *  refuses, with the shape and its reason */
+ *  below 2^31.
+ *  @param a b c at any multiple of an element; slower when 16 does not divide the address or the length of a row
+ *  @param bias as above; aligned to 16, as tensors are; with a bias, c_dtype is ab_dtype
+ *  @param work aligned as arenas are on the device; the library may write any part of it (op_touch_work)
+ *  @errors E_DEVICE when cuBLASLt refuses, with the shape and its reason */
 enum status gemm_cuda_run(const struct gemm *, const struct device *, const void *a, const void *b, const void *bias,
                           void *c, void *work);
 
-/** C = gelu(P), where P = alpha op(A) op(B) + bias is not rounded before gelu (gelu.h) reads it. beta is 0. @param bias
- *  as above, not NULL @param pre (m,n) receives P, rounded, for gelu's backward; of C's dtype, gemm_cuda_can_keep;
- *  overlaps nothing. NULL: P is not kept @param done written: false if the library has no algorithm for it; then
- *  nothing was queued @errors as above */
+/** C = gelu(P), where P = alpha op(A) op(B) + bias is not rounded before gelu (gelu.h) reads it. beta is 0.
+ *  @param bias as above, not NULL
+ *  @param pre (m,n) receives P, rounded, for gelu's backward; of C's dtype, gemm_cuda_can_keep; overlaps nothing; or
+ *  NULL
+ *  @param done written: false if the library has no algorithm for this product; then nothing was queued
+ *  @errors as above */
 enum status gemm_cuda_gelu(const struct gemm *, const struct device *, const void *a, const void *b, const void *bias,
                            void *pre, void *c, void *work, bool *done);
 /** C = op(A) op(B) times gelu'(P), element by element: the gradient of P. The product is the gradient of gelu's result,
- *  and is not rounded in between. alpha is 1, beta 0. @param pre (m,n) P, of C's dtype, gemm_cuda_can_keep; only read
+ *  and is not rounded in between. alpha is 1, beta 0.
+ *  @param pre (m,n) P, of C's dtype, gemm_cuda_can_keep; only read
  *  @param done as above @errors as above */
 enum status gemm_cuda_dgelu(const struct gemm *, const struct device *, const void *a, const void *b, const void *pre,
                             void *c, void *work, bool *done);
-/** As gemm_cuda_run without a bias, and sums[i] = the sum of row i of op(A): the gradient of a bias, if op(A) is the
- *  gradient of the sum that contains the bias. sums are set, not added to, whatever beta is. @param sums (m) of C's
- *  dtype, aligned to 16; overlaps no operand and not the workspace @param done as above @errors as above */
+/** As gemm_cuda_run without a bias; also sums[i] = the sum of row i of op(A). This is the gradient of a bias, if op(A)
+ *  is the gradient of the sum that contains the bias. For every beta the sums are set, not added to.
+ *  @param sums (m) of C's dtype, aligned to 16; overlaps no operand and not the workspace
+ *  @param done as above @errors as above */
 enum status gemm_cuda_bias_gradient(const struct gemm *, const struct device *, const void *a, const void *b, void *c,
                                     void *sums, void *work, bool *done);
 /** Can gemm_cuda_gelu keep P at `pre`? cuBLASLt needs rows of a multiple of 8 elements, and we rely on 16-byte

@@ -1,11 +1,11 @@
-/* Which algorithm cuBLASLt takes for a product: what was found to be fastest, for --gemm-algorithms.
+/* The table of choices: the algorithm of cuBLASLt that was the fastest for each product, for --gemm-algorithms.
  *
  * The library offers several algorithms for a product, first the one that its heuristics rank highest. Time says
  * which is the fastest. But times differ from run to run, and another algorithm sums in another order. So the winners
- * are kept in a file, and every rank takes what the file says, in this run and in later ones. This table holds them in
- * memory: it is filled before the first step (lib/run/products.c), and then only read.
+ * are kept in a file, and every rank uses them, in this run and in later ones. This table holds the winners in memory:
+ * it is filled before the first step (lib/run/products.c), and then only read.
  *
- * A product that is not in the table has the library's first algorithm, as all have without the option. */
+ * A product that is not in the table has the library's first algorithm. Without the option the table is empty. */
 #pragma once
 
 #include "lib/base/status.h"
@@ -46,13 +46,13 @@ bool gemm_choices_timing(void);
 
 /** The result of cublasLtGetVersion; 0: this build has no CUDA. A file of another version is not used. */
 int64_t gemm_library_version(void);
-/** The same, only in builds with CUDA. */
+/** gemm_library_version, only in builds with CUDA. */
 int64_t gemm_cuda_version(void);
 
 /** Time n candidates, first the library's first, and put the fastest into the table (gemm_time_cuda.c; only in builds
- *  with CUDA). A later candidate wins only if it is at least a hundredth faster than the first. @param run queues
- *  candidate i on the device's stream; a candidate that it refuses is left out, but the first may not be refused
- *  @errors E_DEVICE */
+ *  with CUDA). A later candidate wins only if it is at least a hundredth faster than the first.
+ *  @param run queues candidate i on the device's stream; a candidate that it refuses is left out, except the first
+ *  @errors E_DEVICE, also if the first is refused */
 struct device;
 struct gemm_candidates {
     const struct device *device;

@@ -12,25 +12,26 @@
  * Plans. A product is described (operation, layouts), the library's heuristics choose an algorithm, and both are kept:
  * a training step asks for the same dozen products over and over.
  *
- * Which algorithm. The heuristics name several, best first, and none has been run. The first is taken, or what the
- * table of choices says (gemm_choices.h), which is filled before the first step and then stays as it is.
+ * Which algorithm. The heuristics name several, best first, without a run of any. The plan takes the first, unless the
+ * table of choices (gemm_choices.h) has the product. This table is filled before the first step, and then only read.
  *
  * The same bits every time. A plan has one algorithm, and everything runs on one stream. Another table, another library
- * or another GPU may have other bits. A long k may be cut into
- * pieces whose partial sums are kept apart in fp32 and added in a separate step (REDUCTION_SCHEME_COMPUTE_TYPE). The
- * other ways are not allowed: to add in place in C (INPLACE), or to round the pieces to C's type first (OUTPUT_TYPE),
- * which would round more than once. fp32 is fp32: TF32 would be CUBLAS_COMPUTE_32F_FAST_TF32.
+ * or another GPU may give other bits. A long k may be cut into pieces whose partial sums are kept in fp32 and added in
+ * a separate step (REDUCTION_SCHEME_COMPUTE_TYPE). Two other schemes are not allowed, because they round more than
+ * once: adding in place in C (INPLACE), and rounding the pieces to C's type first (OUTPUT_TYPE). fp32 products are
+ * computed in fp32, not in TF32 (CUBLAS_COMPUTE_32F_FAST_TF32).
  *
- * Epilogues. Before a sum is rounded and written, the library can add the bias, take the gelu of the result, or
- * multiply it by gelu' of a matrix that lies as C does; or sum the rows of our A (its second operand, so BGRADB). Not
- * every algorithm can; where none is offered, the plan remembers that too. Then gelu is the caller's business, and a
- * bias is written to C first and added to the product as C (beta = 1): a pass more, and still rounded once.
+ * Epilogues. Before a sum is rounded and written, the library can add the bias, take the gelu of the result, multiply
+ * it by gelu' of a matrix with C's layout, or sum the rows of our A (its second operand, so BGRADB). Not every
+ * algorithm has an epilogue. If the library offers none, the plan keeps this answer. Then the caller runs gelu itself.
+ * A bias is first written to C, and the product is added to C (beta = 1), which costs one pass more but still rounds
+ * once.
  *
- * fp8. Tensor cores multiply codes of 8 bits with the sum running along both operands' rows: A as it is, B transposed,
- * "TN" to the library. The scales are in alpha. A bias rides along where C is bf16; to an fp32 C the library adds bf16
- * biases only, so there C starts from it.
+ * fp8. Tensor cores multiply codes of 8 bits, and sum along the rows of both operands: A not transposed, B transposed,
+ * "TN" to the library. alpha has the scales. If C is bf16, the product adds the bias. To an fp32 C the library adds
+ * only bf16 biases, so C starts from the bias.
  *
- * What breaks: an algorithm chosen for better aligned addresses than it is given. The alignments are part of the plan.
+ * What breaks: an algorithm chosen for better aligned addresses than those of a call. So plans include the alignments.
  * Source: cuBLAS library documentation, cublasLtMatmul. */
 #include "lib/ops/gemm/gemm.h"
 

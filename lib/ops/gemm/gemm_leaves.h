@@ -19,9 +19,10 @@
 
 #include "lib/ops/gemm/gemm.h"
 
-/** Bytes of scratch: those of a leaf's product, and the waiting sums. */
+/** Bytes of scratch: that of a leaf's product, and the sums that wait for their other half. */
 int64_t gemm_leaves_work(const struct gemm *, int n_threads);
 
 /** As gemm_run, for fp32, bf16 and fp16 with alpha 1, beta 0 and no bias, because other ranks' terms are added to the
- *  sum. @param work gemm_leaves_work bytes @errors E_INTERNAL: anything else; as gemm_run */
+ *  sum. @param work gemm_leaves_work bytes
+ *  @errors E_INTERNAL: another dtype, alpha, beta or a bias; those of gemm_run */
 enum status gemm_leaves_run(const struct gemm *, const void *a, const void *b, const void *bias, void *c, void *work);

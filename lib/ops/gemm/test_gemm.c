@@ -5,7 +5,7 @@
 #include <cublasLt.h>
 #endif
 
-/* On the CPU the plain loops too. */
+/* Check a product against the formula; on the CPU also by the plain loops. */
 static void check(struct gemm g, bool bias, int shifted) {
     for (int plain = 0; plain < (test_device()->kind == DEVICE_CPU ? 2 : 1); plain++) {
         g.plain = plain;
@@ -25,8 +25,8 @@ TEST(test_gemm_every_transpose_scalar_and_type) {
         }
 }
 
-/* cuBLASLt may offer no algorithm that adds the bias; the double does so when asked. No other test has these sizes, as
- * plans are kept. */
+/* The fake cuBLASLt offers no algorithm that adds the bias, if SIMT_EPILOGUES is 0. No other test has these sizes,
+ * because plans are kept. */
 TEST(test_gemm_adds_a_bias_that_the_library_does_not) {
     setenv("SIMT_EPILOGUES", "0", 1);
     for (enum dtype d = FP64; d <= FP16; d++)
@@ -38,7 +38,7 @@ TEST(test_gemm_adds_a_bias_that_the_library_does_not) {
     unsetenv("SIMT_EPILOGUES");
 }
 
-/* More than a block of the CPU's 16-bit product; sizes that vectors divide, and that they do not. */
+/* Larger than a block of the CPU's 16-bit product, in sizes that a vector divides and sizes that it does not. */
 TEST(test_gemm_of_larger_matrices) {
     for (enum dtype d = FP64; d <= FP16; d++)
         for (int which = 0; which < 4; which++) {
@@ -47,8 +47,8 @@ TEST(test_gemm_of_larger_matrices) {
             check(g, true, 0);
             g.m = 67, g.n = 131, g.k = 399, g.beta = 1;
             check(g, false, 0);
-            g.m = 70, g.n = 50, g.k = 2100;          /* passes over k, and both sides of A transposed: more rows, more
-                                                      * columns */
+            g.m = 70, g.n = 50, g.k = 2100;          /* several passes over k; with A transposed, either side may be the
+                                                      * smaller */
             check(g, true, 0);
             g.m = 50, g.n = 70;
             check(g, true, 0);
@@ -67,13 +67,13 @@ TEST(test_gemm_of_vectors) {
             }
 }
 
-/* First aligned, then not: a plan made for the one must not serve the other. */
+/* A plan for aligned operands must not serve unaligned ones. */
 TEST(test_gemm_at_any_alignment) {
     for (enum dtype d = FP64; d <= FP16; d++)
         for (int shifted = 0; shifted < 8; shifted++) check(odd(d, d, 2), true, shifted);
 }
 
-/* The second bias lies elsewhere; the shape is the same. */
+/* Two calls of one shape with biases at two addresses. */
 TEST(test_gemm_reads_the_bias_of_this_call) {
     struct gemm g = odd(FP32, FP32, 2);
     struct product p = product_new(g, true);
@@ -163,7 +163,7 @@ TEST(test_gemm_cuda_refuses_what_cublaslt_cannot) {
     assert_ok(gemm_cuda_run(&g, test_device(), NULL, NULL, NULL, NULL, NULL));
 }
 
-/* What the double must refuse because the library does: sizes of attributes as cuBLASLt 13.1 was seen to, the rest by
+/* The fake library must refuse what cuBLASLt refuses: sizes of attributes as observed with cuBLASLt 13.1, the rest by
  * its documentation. */
 struct raw {
     cublasLtHandle_t handle;

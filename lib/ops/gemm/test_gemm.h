@@ -94,8 +94,8 @@ static inline void product_free(struct product *p) {
     free(p->a), free(p->b), free(p->bias), free(p->c), free(p->expected);
 }
 
-/* The same, and on the CPU after it bytes that are no number, of which none may be read, for the zero that it is
- * multiplied by does not help, and none written. */
+/* As there_new; on the CPU NaN bytes follow the memory. A kernel must not write them, nor read them: even 0 NaN is
+ * NaN. */
 enum { GUARD = 1024 };
 static inline struct there there_guarded(const void *host, int64_t bytes, int64_t offset) {
     if (test_device()->kind != DEVICE_CPU) return there_new(host, bytes, offset);
@@ -109,7 +109,7 @@ static inline void there_check(const struct there *t) {
     for (int64_t i = t->bytes - GUARD; i < t->bytes; i++) assert_int_equal((unsigned char)t->at[i], 0xff);
 }
 
-/* Run it into p->c. Bits of `shifted`: A, B, C lie an element into their allocations. */
+/* Run the product into p->c. Bits 0, 1, 2 of `shifted`: A, B, C start one element into their allocations. */
 static inline enum status product_run(struct product *p, int shifted) {
     const struct gemm *g = &p->g;
     int64_t size = (int64_t)dtype_size(g->ab_dtype), c_size = (int64_t)dtype_size(g->c_dtype);
@@ -126,7 +126,7 @@ static inline enum status product_run(struct product *p, int shifted) {
     return status;
 }
 
-/* As op_error_bound: sums of k, and the two terms added to them. */
+/* The bound is that of op_error_bound, for sums of k terms, the bias and beta C. */
 static inline void assert_product(const struct product *p) {
     double error = 0, largest = 0;
     for (int64_t i = 0; i < p->g.m * p->g.n; i++) {
@@ -139,7 +139,7 @@ static inline void assert_product(const struct product *p) {
                  dtype_roundoff(p->g.c_dtype) + k * sqrt(k) * dtype_roundoff(dtype_accumulator(p->g.ab_dtype)));
 }
 
-/* Sizes are different and odd, so that no two can be taken for each other. */
+/* Sizes are different and odd, so that a mistaken size gives wrong results. */
 static inline struct gemm odd(enum dtype ab, enum dtype c, int which) {
     return (struct gemm){.m = 7,
                          .n = 5,

@@ -1,14 +1,14 @@
 /* ranks: 1  device: any
  *
- * Candidates of a product are timed, the fastest is kept and run, and nothing is timed twice. On the emulated device,
- * whose cuBLASLt offers as many as it is asked for, each with a time of its own (SIMT_ALGORITHMS). */
+ * Candidates of a product are timed, the fastest is kept and run, and no product is timed twice. On the emulated device
+ * SIMT_ALGORITHMS gives the fake cuBLASLt's number of algorithms, and the time of each. */
 #define SIMT_WEAK
 #include "lib/ops/gemm/gemm_choices.h"
 
 #include "lib/ops/gemm/test_gemm.h"
 #include "tests/simt/simt_test.h"
 
-/* Two pieces of k or one: with other bits (fake_cublaslt.c). */
+/* An algorithm of the fake library sums k in two pieces or in one, with other bits (fake_cublaslt.c). */
 static const struct gemm fp32 = {.m = 8, .n = 8, .k = 300, .alpha = 1, .ab_dtype = FP32, .c_dtype = FP32};
 
 extern int64_t simt_host_waits(void) __attribute__((weak));      /* tests/simt/fake.h, which is C++ */
@@ -27,7 +27,7 @@ static void end(void) {
     unsetenv("SIMT_ALGORITHMS");
 }
 
-/* As before a first step: timed, and C is anything. @return the table's only row, or NULL */
+/* Time a product, as before the first step; C then holds arbitrary numbers. @return the table's only row, or NULL */
 static const struct gemm_choice *time_it(struct gemm g, bool bias) {
     struct product p = product_operands(g, bias);
     int n;
@@ -39,7 +39,7 @@ static const struct gemm_choice *time_it(struct gemm g, bool bias) {
     return n == 1 ? c : NULL;
 }
 
-/* Bits of C, to be freed. */
+/* Run a product, and check it. Returns C, which the caller frees. */
 static float *bits_of(struct gemm g) {
     struct product p = product_new(g, false);
     assert_ok(product_run(&p, 0));
@@ -62,12 +62,12 @@ TEST(test_the_fastest_is_kept_and_run) {
     assert_non_null(time_it(fp32, false));
     float *third = bits_of(fp32);
     assert_memory_not_equal(first, fastest, 64 * sizeof(float));
-    assert_memory_equal(first, third, 64 * sizeof(float));               /* two pieces, as the first */
+    assert_memory_equal(first, third, 64 * sizeof(float));               /* two pieces, as with the first */
     free(first), free(fastest), free(third);
     end();
 }
 
-/* A hundredth is noise. One that refuses to run is left out. */
+/* A gain below a hundredth counts as noise. A candidate that refuses to run ("x") is left out. */
 TEST(test_the_first_stays_where_little_is_won) {
     if (!is_emulated()) skip();
     begin("1000,995,x");
@@ -87,13 +87,13 @@ TEST(test_nothing_is_timed_twice) {
     assert_non_null(time_it(added, false));
     int64_t again = simt_host_waits() - waits;
     free(bits_of(fp32));
-    assert_true(again <= simt_host_waits() - waits - again);             /* no more than to multiply */
+    assert_true(again <= simt_host_waits() - waits - again);             /* no more waits than to multiply */
     assert_int_equal(gemm_choices_version(), version);
-    assert_null(time_it(fp32, true));                                    /* with a bias: another one */
+    assert_null(time_it(fp32, true));                                    /* with a bias: a second product */
     end();
 }
 
-/* A sum into C, as of a second microbatch, after its candidates have run many times. */
+/* A product that adds to C, as for a second microbatch, is right after its candidates have run many times. */
 TEST(test_a_timed_sum_is_added_once) {
     if (!is_emulated()) skip();
     begin("50,10,30");
@@ -104,7 +104,7 @@ TEST(test_a_timed_sum_is_added_once) {
     end();
 }
 
-/* The table decides, not a new timing; the plans of another table are forgotten. */
+/* The table's algorithm runs, although a new timing would choose another. Plans of an older table are dropped. */
 TEST(test_the_table_decides) {
     if (!is_emulated()) skip();
     begin("50,10");

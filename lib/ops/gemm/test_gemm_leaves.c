@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* Products by leaves (gemm_leaves.h): the bits do not depend on the shards of the summed axis, nor on m, n or the
- * number of threads; and the number is right. */
+/* Products by leaves (gemm_leaves.h): the bits do not depend on the shards of the summed axis, on m, on n or on the
+ * number of threads, and the results are right. */
 #include "lib/base/rng.h"
 #include "lib/ops/gemm/gemm.h"
 #include "tests/test.h"
@@ -11,10 +11,10 @@
 
 enum { M = 37, N = 53, LEAVES = 8 };
 
-/* c (M,N) = a (M,k) b (k,N): k is `pieces` runs, of which this rank has leaves first .. first + n of `leaf` numbers. */
+/* c (M,N) = a (M,k) b (k,N): k is `pieces` runs; of each run a rank has some of the LEAVES leaves of `leaf` numbers. */
 struct form { int64_t pieces, leaf, depth; enum dtype dtype; bool transpose_b, plain; };
 
-/* Row i of A and column i of B at depth p of all ranks': drawn once. */
+/* Row i of A, or column i of B, at depth p of the whole k. The numbers are drawn once. */
 enum { DEEPEST = 9600 };
 static float number(int64_t i, int64_t p, bool of_b) {
     static float *all;
@@ -26,7 +26,7 @@ static float number(int64_t i, int64_t p, bool of_b) {
     return all[(i + (of_b ? M : 0)) * DEEPEST + p];
 }
 
-/* Rows of A and columns of B as the holder of these leaves has them, and its sum of them. */
+/* c = the product of a rank that has leaves first .. first + n - 1. */
 static void part(const struct form *f, int first, int n, int64_t rows, float *c) {
     int64_t held = n * f->leaf, k = f->pieces * held, left = f->depth - first * f->leaf;
     struct gemm g = {.m = rows, .n = N, .k = k, .transpose_b = f->transpose_b, .alpha = 1, .ab_dtype = f->dtype,
@@ -49,7 +49,8 @@ static void part(const struct form *f, int first, int n, int64_t rows, float *c)
 
 static float rounded(float x) { return bf16_to_float(bf16_from_float(x)); }
 
-/* What `ranks` ranks make of it: each its leaves, and then the sums of pairs, rounded as the transport rounds them. */
+/* c = the sum over `ranks` ranks, which divide leaves first .. first + n - 1: pairs are added and rounded as by the
+ * transport. */
 static void by_ranks(const struct form *f, int first, int n, int ranks, float *c) {
     float right[M * N];
     if (ranks == 1) {
@@ -90,7 +91,7 @@ TEST(test_any_number_of_ranks_makes_the_same_bits) {
     static float whole[M * N], c[M * N];
     for (int i = 0; i < N_FORMS; i++) {
         part(&FORMS[i], 0, LEAVES, M, whole);
-        /* a leaf is off by its length in fp32; then, and for each level of the tree, a rounding to the dtype */
+        /* The bound: a leaf's length of roundings in fp32, then one rounding to the dtype, and one for each level. */
         double u = FORMS[i].dtype == BF16 ? 0x1p-8 : 0x1p-24, length = (double)(FORMS[i].pieces * FORMS[i].leaf);
         assert_true(worst_error(&FORMS[i], whole) < length * 0x1p-24 + 4 * u);
         for (int ranks = 2; ranks <= LEAVES; ranks *= 2) {

@@ -1,21 +1,21 @@
 /* ranks: 1  device: cpu */
-/* Our own products (gemm_packed.h): every number of C is made, once, however the work is cut, and no bit depends on the
- * cut. */
+/* Our own products (gemm_packed.h): for every cut of the work, each number of C is computed once, and its bits do not
+ * depend on the cut. */
 #include "lib/ops/gemm/test_gemm.h"
 #include <omp.h>
 
-/* Types of the factors and of C, and the depths below; bf16 on processors that do not multiply it, and
- * fp16, go through the same in blocks. */
+/* Dtypes of the factors and of C, and how many of DEPTHS each pair tests. fp16, and bf16 on processors that do not
+ * multiply it, are widened and multiplied in blocks by the same kernel. */
 static const enum dtype KINDS[][2] = {{FP32, FP32}, {BF16, FP32}, {BF16, BF16}, {FP16, FP16}};
 static const int N_DEPTHS[] = {2, 3, 4, 1};
 enum { N_KINDS = sizeof KINDS / sizeof *KINDS };
 
-/* Depths of one pass and of several, or of one where a thread packs one panel at a time, and not on its stack; odd ones
- * end in half a pair. */
+/* Depths of one pass and of several. If C is bf16 all are one pass, in which a thread packs one panel at a time, for
+ * the deepest not on its stack. Odd depths end in half a pair. */
 static const int64_t DEPTHS[] = {1001, 2800, 4999, 5000};
 
-/* alpha, beta and bias that round; enough columns that a thread takes several panels, or in one form enough rows,
- * which are then dealt out */
+/* A product with alpha, beta and bias that round. It has enough columns that a thread takes several panels; or, with
+ * which = 1, enough rows, which threads then divide. */
 static struct gemm a_product(const enum dtype kind[2], int which, int64_t k) {
     struct gemm g = odd(kind[0], kind[1], which);
     const int64_t few = 27, many = 251;
@@ -55,7 +55,7 @@ TEST(test_gemm_packed_gives_the_same_bits_for_any_number_of_threads) {
 /* ---- a part of a product, made alone ---- */
 struct part { int64_t i, m, j, n; };
 
-/* Elements of op(A)'s row, op(B)'s column, C: element `to` of one matrix becomes element `from` of another. */
+/* x[to] = y[from] */
 static void copy_element(void *x, int64_t to, const void *y, int64_t from, enum dtype d) {
     size_t size = dtype_size(d);
     memcpy((char *)x + (size_t)to * size, (const char *)y + (size_t)from * size, size);
@@ -103,8 +103,7 @@ TEST(test_gemm_packed_gives_a_part_of_c_the_bits_it_has_in_the_whole) {
     for_each_product(parts_have_the_bits_of_the_whole);
 }
 
-/* ---- what is not a number stays in its row and its column: no tile reads, and multiplies by zero, what is not its own
- * ---- */
+/* ---- NaN stays in its row of C, and infinity in its column: no tile multiplies numbers of another by zero ---- */
 static void not_a_number_stays_where_it_is(struct gemm g) {
     const int64_t row = g.m / 2, column = g.n / 2, last = g.k - 1;
     struct product p = product_operands(g, true), q = product_operands(g, true);
@@ -128,8 +127,8 @@ TEST(test_gemm_packed_keeps_what_is_not_a_number_in_its_row_and_column) {
     for_each_product(not_a_number_stays_where_it_is);
 }
 
-/* Sizes around those of tiles, panels and tasks; more threads than there are tasks; tasks cut by rows, where rounding
- * leaves fewer tasks, or a last one with fewer rows than a tile of eight. */
+/* Sizes around those of tiles, panels and tasks; more threads than tasks; tasks cut by rows, so that rounding gives
+ * fewer tasks, or a last task with fewer rows than a tile of eight. */
 static void every_cut_is_right(const enum dtype kind[2], int64_t k, int threads) {
     static const int64_t rows[] = {1, 9, 65, 513, 1000}, columns[] = {1, 17, 49, 190, 300};
     omp_set_num_threads(threads);
@@ -148,7 +147,7 @@ static void every_cut_is_right(const enum dtype kind[2], int64_t k, int threads)
 TEST(test_gemm_packed_of_every_cut_is_right) {
     int most = omp_get_max_threads();
     for (int threads = 1; threads <= 15; threads += 7) every_cut_is_right(KINDS[0], 33, threads);
-    every_cut_is_right(KINDS[1], 33, 8); /* half a pair, none, and whole chunks, which tiles pack on their way */
+    every_cut_is_right(KINDS[1], 33, 8); /* 33 ends in half a pair; 64 is whole units, which micro-kernels pack */
     every_cut_is_right(KINDS[2], 34, 8);
     every_cut_is_right(KINDS[2], 64, 8);
     omp_set_num_threads(most);
@@ -169,7 +168,7 @@ TEST(test_gemm_packed_of_every_depth_is_right) {
     for_each_product(is_right);
 }
 
-/* However deep, C of 16 bits is what C of fp32 would be, rounded once. */
+/* At every depth, C in 16 bits is C in fp32, rounded once. */
 static void is_rounded_once(struct gemm g) {
     if (dtype_size(g.c_dtype) != 2) return;
     struct gemm wide = g;
@@ -177,7 +176,7 @@ static void is_rounded_once(struct gemm g) {
     struct product p = product_operands(g, true), exact = product_operands(wide, true);
     assert_ok(product_run(&p, 0));
     assert_ok(product_run(&exact, 0));
-    /* sums in fp32 are not the same to the last bit */
+    /* The two sums in fp32 may differ in their last bits. */
     double sum = 1e-6 * sqrt((double)g.k), u = dtype_roundoff(g.c_dtype);
     for (int64_t i = 0; i < g.m * g.n; i++) {
         double x = dtype_get(exact.c, FP32, i);
@@ -201,7 +200,7 @@ TEST(test_gemm_packed_plans_scratch_for_deep_bf16) {
 #endif
     struct gemm g = {.m = 100, .n = 80, .k = 4096, .transpose_a = true, .alpha = 1, .ab_dtype = BF16, .c_dtype = BF16};
     assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()), 2 * 4096 * (80 + panel));
-    g.k = 4097; /* whole chunks, and a panel for each thread */
+    g.k = 4097; /* the depth is padded, and each thread has a panel in `work` */
     assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()),
                      2 * padded * (80 + panel + panel * omp_get_max_threads()));
     g.transpose_a = false;

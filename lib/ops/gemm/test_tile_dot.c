@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu */
-/* The tiles' product of bf16 pairs against loops, in small whole numbers: exact, whatever the order. Every number of
- * rows and columns around the sizes of its blocks, both places of a pair, by vectors and by AMX where it is; nothing
- * outside of C is touched. And the two packings of fp32 numbers, at every length. */
+/* The tiles' product of bf16 pairs against loops, with small integers, so that every order is exact. Numbers of rows
+ * and columns around the sizes of its blocks, by vectors, and by AMX if the CPU has it. Memory around C must not
+ * change. Also the two packings of fp32 numbers, at every length. */
 #include "lib/device/dtype.h"
 #include "lib/ops/attention/attention.h"
 #include "tests/test.h"
@@ -53,7 +53,7 @@ TEST(test_tile_dot_is_three_loops) {
 static float third(int64_t i) { return (float)small(i, 1) / 3; }
 static uint16_t rounded_third(int64_t i, bool there) { return there ? bf16_from_float(third(i)) : 0; }
 
-/* Thirds, which bf16 has to round; the numbers before and after stay. */
+/* Thirds, which bf16 rounds. Memory before and after the result must not change. */
 TEST(test_pairs_are_rounded_neighbors) {
     for (int64_t n = 1; n <= 40; n++) {
         float x[40];

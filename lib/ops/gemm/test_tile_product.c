@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu */
-/* The tiles' product against three loops, in small whole numbers: exact, whatever the order. Every number of rows and
- * columns around the sizes of its blocks, every part, A as it lies and transposed; and nothing outside of C is
- * touched. */
+/* The tiles' product against three loops, with small integers, so that every order is exact. Numbers of rows and
+ * columns around the sizes of its blocks, every part, A stored by rows and by columns. Memory around C must not
+ * change. */
 #define ELEM fp32
 #define ELEM_fp32
 #include "lib/ops/gemm/tile_product.h"
@@ -11,8 +11,8 @@ enum { MOST = 80, GUARD = 16 };
 
 static float small(int64_t i, int salt) { return (float)((i * 7 + salt) % 11 - 5); }
 
-/* What the part says of A is made true; what it says of C is all that is compared, but nothing may be wrong in any
- * other way. */
+/* A has the zeros that `part` promises. Elements of C that `part` does not need may be right or unchanged, but nothing
+ * else. */
 static void check(enum tile_part part, int64_t m, int64_t n, int64_t k, bool transposed) {
     static float a[MOST * MOST], b[MOST * MOST], c[MOST * MOST + 2 * GUARD], expected[MOST * MOST + 2 * GUARD];
     int64_t row = transposed ? 1 : k, column = transposed ? m : 1;
@@ -47,7 +47,7 @@ TEST(test_tile_product_is_three_loops) {
     }
 }
 
-/* Rows of two arrays, three at a time after each block: all of them once, in turn, and not one more. */
+/* Prefetch three rows of two arrays after each block: each row once, in order, and no row more. */
 TEST(test_tile_product_asks_for_every_row_once) {
     static char one[10 * 100], two[10 * 300];
     static float c[24 * TILE_LANES], a[24], b[TILE_LANES];

@@ -55,7 +55,7 @@ static struct rows packed_rows(const struct call *call, const struct sizes *s, i
 }
 
 /* ---- the product of some rows and one expert ---- */
-/* The product for all rows of a box, the largest. */
+/* The product for all rows of a box, the largest that may run. */
 static struct gemm expert_gemm(const struct call *call, enum row_kind kind) {
     struct sizes s = sizes_of(call);
     int64_t R = s.rows, C = call->in[0].type->shape.axis[3].n, K = type_n(call->weight[0].type) / (s.E * C);

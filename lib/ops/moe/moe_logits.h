@@ -4,10 +4,10 @@
  *   logits[t,e] = sum_c x[t,c] W[e,c]
  *   dx[t,c] = sum_e dlogits[t,e] W[e,c]          dW[e,c] += sum_t dlogits[t,e] x[t,c]
  *
- * in[0] x (B,T,C) weight[0] W (E,C), in the accumulator's dtype, and so is out[0] logits (B,T,E)
+ * in[0] x (B,T,C)   weight[0] W (E,C) and out[0] logits (B,T,E), both in the accumulator's dtype
  *
- * There are few experts, so these are plain loops. Sums over channels are in lanes (cpu.h), over tokens in their order:
- * the same bits on any number of threads. Source: Fedus et al. 2021 (Switch), section 2.4. */
+ * There are few experts, so these are plain loops. Sums over channels are in lanes (cpu.h), sums over tokens in order,
+ * so that any number of threads gives the same bits. Source: Fedus et al. 2021 (Switch), section 2.4. */
 #pragma once
 
 #include "lib/ops/op.h"

@@ -1,8 +1,8 @@
-/* Gives choices their packed rows. See moe_pack.h. One block, in three steps:
+/* Give choices their packed rows. See moe_pack.h. One block, in three steps:
  *
  *   a warp takes an expert   and counts the tokens that chose it, 32 choices at a time
- *   a thread takes a box     and says where each of its experts begins
- *   a warp takes an expert   and gives it rows in the order of choices: where it begins, and how many came before
+ *   a thread takes a box     and computes the row at which each of its experts begins
+ *   a warp takes an expert   and numbers its choices in order, from the row at which the expert begins
  *
  * There are only a few integers for each token, so this kernel is not optimised. */
 #include "lib/device/gpu.h"

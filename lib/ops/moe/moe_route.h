@@ -3,8 +3,8 @@
  *   P = softmax(logits)     e_1 .. e_k: the k largest, of equal ones the lower number
  *   gate_j = P[e_j] / sum_i P[e_i]          k = 1: P[e_1], so that the router has a gradient
  *
- * in[0] logits (B,T,E) out[0] gates (B,T,k) out[1] picks (B,T,k) int32: e S + place, or -1 - e: dropped out[2] sums
- * (3), which add up over groups, microbatches and ranks: the losses below; max/mean load; share dropped
+ * in[0] logits (B,T,E)   out[0] gates (B,T,k)   out[1] picks (B,T,k) int32: e S + place; if dropped, -1 - e
+ * out[2] sums (3): the losses below; max/mean load; share dropped. They add up over groups, microbatches and ranks
  *
  * A *group* is a run of g positions of one sample, and an expert takes S choices of a group, its *places*. First
  * choices come before second ones, then lower positions first: place = the number of earlier choices of the same

@@ -1,9 +1,8 @@
 /* Top-k of the softmax, places by the dropping rule, and the two losses. See moe_route.h. A block takes a group:
  *
  *   a thread takes a token   softmax, choices and gates as on the CPU, so the same experts are chosen
- *   a warp takes an expert   the tokens that chose it, 32 choices at a time in the order of places: a place is how many
- *                            did before;
- *                            and its mean of P, tokens dealt out to lanes
+ *   a warp takes an expert   places for the tokens that chose it, 32 choices at a time, in order: the place is the
+ *                            number of earlier choices of the expert; then the expert's mean of P, over its lanes
  *
  * The sizes fix the order of all sums. This kernel is not optimised, because it does little work compared with the
  * experts' products. */

@@ -15,10 +15,10 @@
 extern "C" {
 #endif
 
-/** c = a b (+ c if gemm.beta is 1), for each of `experts` in each of `boxes` of `rows` rows.
- *  gemm.transpose_a: c (experts, m, n) is by expert, summed over boxes in their order; a (boxes x rows, m), b (boxes x
- *  rows, n). Else b (experts, k, n), or (experts, n, k) with transpose_b, is; a (boxes x rows, k), c (boxes x rows, n),
- *  in which a row of no expert becomes zero, or stays. c_dtype: that of a and b, or their accumulator's. */
+/** c = a b (+ c if gemm.beta is 1), for each expert and box. With gemm.transpose_a, c (experts, m, n) has a matrix for
+ *  each expert, summed over boxes in order: a (boxes x rows, m), b (boxes x rows, n). Otherwise b has a matrix for each
+ *  expert, (experts, k, n), or with transpose_b (experts, n, k): a (boxes x rows, k), c (boxes x rows, n). A row of c
+ *  without an expert becomes zero, or with beta 1 stays. c_dtype: that of a and b, or their accumulator's. */
 struct packed_product {
     struct gemm gemm;
     int64_t boxes, experts, rows;

@@ -2,12 +2,12 @@
 #include "lib/ops/moe/moe_dispatch.h"
 #include "lib/ops/test_op.h"
 
-/* Two samples of four tokens in groups of two; three experts with two places, each token at two of them. */
+/* Two samples of four tokens in groups of two; three experts with two places; each token chooses two experts. */
 enum { B = 2, T = 4, E = 3, K = 2, G = 2, S = 2, ROWS = B * T / G * S };
 static const struct moe_rule rule = {.experts = E, .k = K, .group = G, .places = S};
 static int n_channels = 5;
 
-/* Expert, place of each choice of a group's two tokens; one is dropped. */
+/* expert * S + place for each choice of a group's two tokens; the last choice is dropped. */
 static const int32_t PICKS[G * K] = {2 * S + 0, 0 * S + 0, 2 * S + 1, -1 - 0};
 
 static void set_picks(const struct tensor *picks) {
@@ -42,7 +42,7 @@ TEST(test_dispatch_and_combine_have_the_slope_as_gradient) {
     op_case_check_gradients(make_combine);
 }
 
-/* Sums of two; of 77 channels for the gates. */
+/* The longest sums: two terms; 77 channels for the gates' gradients. */
 TEST(test_dispatch_and_combine_in_every_precision) {
     n_channels = 77;
     op_case_check_precisions(make_dispatch, 2, 0);
@@ -51,7 +51,7 @@ TEST(test_dispatch_and_combine_in_every_precision) {
     op_case_check_threads(make_combine);
 }
 
-/* Each row by hand: row 2 (group) + place of an expert. */
+/* Each row by hand: place p of group g is row 2 g + p of an expert. */
 TEST(test_tokens_lie_at_their_places_and_others_are_zero) {
     struct op_case c;
     n_channels = 1;
@@ -68,7 +68,7 @@ TEST(test_tokens_lie_at_their_places_and_others_are_zero) {
     op_case_free(&c);
 }
 
-/* What has been dropped everywhere comes back as zero, and pulls at nothing. */
+/* A token whose choices are all dropped gets zeros back, and its gates have zero gradients. */
 TEST(test_a_token_without_a_place_is_zero) {
     struct op_case c;
     n_channels = 3;

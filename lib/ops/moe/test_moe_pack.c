@@ -3,7 +3,8 @@
 #include "lib/ops/moe/moe_dispatch.h"
 #include "lib/ops/test_op.h"
 
-/* Four tokens in groups of two, four experts with two places, two choices each; the last token's second was dropped. */
+/* Four tokens in groups of two, with two choices each; four experts with two places. The last token's second choice is
+ * dropped. */
 enum { T = 4, E = 4, K = 2, S = 2 };
 static const int32_t PICKS[T * K] = {2 * S + 0, 0 * S + 0, 2 * S + 1, 3 * S + 0,
                                      1 * S + 0, 2 * S + 0, 2 * S + 1, -1 - 1};
@@ -29,18 +30,18 @@ static void check_packed(int n, const int32_t rows[T * K], const int32_t counts[
     op_case_free(&c);
 }
 
-/* Experts have 1, 1, 4 and 1 rows: of tokens 0; 2; 0, 1, 2, 3; 1. */
+/* Experts 0 .. 3 have 1, 1, 4 and 1 rows, of tokens 0; 2; 0, 1, 2 and 3; 1. */
 TEST(test_rows_of_an_expert_lie_after_one_another) {
     check_packed(1, (int32_t[]){2, 0, 3, 6, 1, 4, 5, -1}, (int32_t[]){1, 1, 4, 1});
 }
 
-/* A token goes to two experts of a rank at most: boxes of 8 rows; of 4 where a rank has one expert. */
+/* A token goes to at most two experts of a rank, so a box has 8 rows; with one expert per rank it has 4. */
 TEST(test_each_rank_has_a_box_that_suffices) {
     check_packed(2, (int32_t[]){8 + 0, 0, 8 + 1, 8 + 4, 1, 8 + 2, 8 + 3, -1}, (int32_t[]){1, 1, 4, 1});
     check_packed(4, (int32_t[]){8 + 0, 0, 8 + 1, 12 + 0, 4 + 0, 8 + 2, 8 + 3, -1}, (int32_t[]){1, 1, 4, 1});
 }
 
-/* Many choices, and more experts than a block has warps, of which five get none. */
+/* Many choices, and more experts than a block has warps; five experts get no choice. */
 static void make_many(struct op_case *c, enum dtype dtype) {
     enum { TOKENS = 150, CHOICES = 3, EXPERTS = 40 };
     (void)dtype;
@@ -68,7 +69,7 @@ TEST(test_moe_pack_equals_its_sibling) {
     op_case_free(&c);
 }
 
-/* What goes to its row and comes back by it is the token, as often as it was not dropped. */
+/* Dispatch and combine by packed rows give each token times the number of its choices that are not dropped. */
 TEST(test_dispatch_and_combine_find_packed_rows) {
     struct op_case c, sent, back;
     for (parts = 1; parts <= 4; parts *= 2) {

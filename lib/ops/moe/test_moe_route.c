@@ -14,8 +14,8 @@ static void make(struct op_case *c, enum dtype dtype) {
 }
 
 /* ---- slopes ----
- * A choice that flips between the points of a difference is a step and no slope. With these logits no two of a token
- * are nearer than 0.01 (checked), and they move by 2e-3 at most. */
+ * The choices must not change between the points of a difference. Two logits of a token differ by more than 0.01
+ * (checked here), and a difference moves them by 2e-3 at most. */
 static void check_no_ties(const struct op_case *c) {
     const double *x = c->in[0].data;
     for (int t = 0; t < B * T; t++)
@@ -23,7 +23,7 @@ static void check_no_ties(const struct op_case *c) {
             for (int f = 0; f < e; f++) assert_true(fabs(x[t * E + e] - x[t * E + f]) > 0.01);
 }
 
-/* Values a multiple of 0.02 apart within a token, in an order of their own. */
+/* Logits that are multiples of 0.02 apart within a token, in another order for each token. */
 static void make_apart(struct op_case *c, enum dtype dtype) {
     make(c, dtype);
     for (int i = 0; i < B * T * E; i++)
@@ -75,7 +75,7 @@ TEST(test_losses_have_the_slope_as_gradient) {
     check_slopes_of_losses(0.7, 0.3, 3);
 }
 
-/* An exponential, a sum of 5 and a quotient; backward one more of each. */
+/* 32 is enough for an exponential, a sum of 5 and a quotient, and for the same again in backward. */
 TEST(test_route_in_every_precision) {
     rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = 2, .aux = 0.1, .z = 0.1};
     op_case_check_precisions(make_apart, 32, 0);
@@ -90,7 +90,8 @@ static void set_choices(struct op_case *c, const int (*of)[2]) {
         for (int e = 0; e < E; e++) x[t * E + e] = e == of[t % 3][0] ? 2 : e == of[t % 3][1] ? 1 : 0.1 * e;
 }
 
-/* A group of three tokens with two places of an expert. Token 2's second choice is 1, as is the first of 0 and of 1. */
+/* A group of three tokens, and two places per expert. Tokens 0 and 1 choose expert 1 first, so token 2, whose second
+ * choice is expert 1, gets no place. */
 TEST(test_first_choices_and_lower_positions_come_first) {
     struct op_case c;
     const int of[3][2] = {{1, 0}, {1, 4}, {4, 1}};
@@ -101,7 +102,7 @@ TEST(test_first_choices_and_lower_positions_come_first) {
     op_case_run(&c, ROW_FORWARD);
     for (int i = 0; i < B * T * 2; i++) assert_int_equal(((int32_t *)c.out[1].data)[i], picks[i % 6]);
     const double *sums = c.out[2].data;
-    assert_close(sums[1], 3 / (3 * 2 / 5.0), 1e-14);                 /* three choices of expert 1; 6 on 5 experts */
+    assert_close(sums[1], 3 / (3 * 2 / 5.0), 1e-14);                 /* 3 choices of expert 1; the mean is 6 / 5 */
     assert_close(sums[2], 1 / 6.0, 1e-15);
     op_case_free(&c);
 }
@@ -120,7 +121,7 @@ TEST(test_ties_go_to_the_lower_expert) {
     op_case_free(&c);
 }
 
-/* A uniform router: f and p are 1/E each, so the load loss is aux, and lse = log E. */
+/* A uniform router has p_e = 1/E, so the load loss is aux, and lse = log E. */
 TEST(test_losses_of_a_uniform_router) {
     struct op_case c;
     rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = 3, .aux = 0.5, .z = 0.25};
@@ -131,7 +132,7 @@ TEST(test_losses_of_a_uniform_router) {
     op_case_free(&c);
 }
 
-/* All NaN: an expert is picked all the same, and the loss says it. */
+/* If all logits are NaN, the picks are still experts, and the loss is NaN. */
 TEST(test_what_is_not_a_number_shows_in_the_loss) {
     struct op_case c;
     rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = 3, .aux = 1};

@@ -1,13 +1,13 @@
 /* ranks: 1 */
-/* The experts' CUDA kernels against their CPU kernels, as lib/ops/test_siblings.c does it: shapes drawn once and for
- * all, channels more and fewer than a warp and a block have, tokens and experts that fill no tile. */
+/* The experts' CUDA kernels against their CPU kernels, as in lib/ops/test_siblings.c: shapes drawn with a fixed seed,
+ * more and fewer channels than threads in a warp and in a block, tokens and experts that do not fill a tile. */
 #include "lib/ops/moe/expert_linear.h"
 #include "lib/ops/moe/moe_dispatch.h"
 #include "lib/ops/moe/moe_logits.h"
 #include "lib/ops/moe/moe_route.h"
 #include "lib/ops/test_op.h"
 
-/* The shape at hand: samples, groups of a sample, channels. */
+/* The shape under test: samples, groups per sample, channels. */
 static struct { int B, groups, C; struct moe_rule rule; } s;
 
 static int n_tokens(void) { return s.B * s.groups * (int)s.rule.group; }
@@ -92,7 +92,7 @@ static void draw_shape(int i) {
     s.rule.places = 1 + draw(i, 5, (int)s.rule.group);
 }
 
-/* On the CPU an op is compared with itself: three shapes say that the makers are sound. */
+/* On the CPU an op is compared with itself, so three shapes are enough to test the makers. */
 static void check(op_case_maker *make, double (*longest_sum)(void)) {
     for (int i = 0; i < (test_device()->kind == DEVICE_CPU ? 3 : N_SHAPES); i++) {
         draw_shape(i);
@@ -102,7 +102,7 @@ static void check(op_case_maker *make, double (*longest_sum)(void)) {
     }
 }
 
-/* A group of more tokens than a block has threads, and more choices than it has places. */
+/* A group with more tokens than a block has threads, and with more choices than places. */
 TEST(test_siblings_of_a_long_group) {
     s.B = 1, s.groups = 2, s.C = 4;
     s.rule = (struct moe_rule){.experts = 3, .k = 2, .group = 300, .places = 150, .aux = 0.3, .z = 0.1};

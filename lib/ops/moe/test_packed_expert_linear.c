@@ -1,6 +1,6 @@
 /* ranks: 1
  *
- * Packed rows: boxes of two senders with six rows each; of three experts one gets nothing from either. */
+ * Packed rows: a box of six rows from each of two senders. One of the three experts gets no rows. */
 #include "lib/ops/moe/expert_linear.h"
 #include "lib/ops/test_op.h"
 #include <math.h>
@@ -45,9 +45,8 @@ static void make_integers(const struct tensor *x) {
     for (int64_t i = 0; i < type_n(x->type); i++) at[i] = (float)lrint(4 * at[i]);
 }
 
-/* Rows and their gradients have the bits that they have padded (on a GPU, where another kernel multiplies them, of
- * integers); a row that no rank sent is zero, and so is the gradient
- * of an expert without rows, where it is set. */
+/* Packed rows and their gradients have the bits of padded ones (on a GPU with integers, because other kernels multiply
+ * packed rows). A row that no rank sent is zero. So is the gradient of an expert without rows, if it is set. */
 TEST(test_packed_rows_have_the_bits_of_padded_ones) {
     struct op_case c, padded;
     make_packed(&c, FP32);

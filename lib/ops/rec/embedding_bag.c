@@ -24,7 +24,7 @@ static enum status embedding_bag_shape(const struct call *call, struct type out[
     return OK;
 }
 
-/* Traffic of the rows that ids name, at most, not of the whole tables. */
+/* The traffic of one table row for each id, the most that a call may read, and not of the whole tables. */
 static struct cost embedding_bag_cost(const struct call *call, enum row_kind kind) {
     double ids = (double)type_n(call->in[0].type), pooled = (double)type_bytes(call->out[0].type);
     double row = (double)(call->weight[0].type->shape.axis[2].n * (int64_t)dtype_size(call->weight[0].type->dtype));

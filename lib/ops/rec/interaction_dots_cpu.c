@@ -1,7 +1,7 @@
 /* y = x and the dot products of all pairs: two small matrix products for each sample. See interaction.h.
  *
- *   forward    y_ij = sum over d of a_i[d] a_j[d]   the a_i where they lie; the a_j copied, transposed
- *   backward   da_i = sum over j of dy_ij a_j       dy copied, as a symmetric matrix, 0 on the diagonal; the a_j copied
+ *   forward    y_ij = sum over d of a_i[d] a_j[d]   reads a_i in place, and a transposed copy of a_j
+ *   backward   da_i = sum over j of dy_ij a_j       reads copies of a_j, and of dy as a symmetric matrix
  *
  * Blocks of ROWS x WIDTH results get DEPTH terms at a time (tile_product.h), so that the copies and the sums fit the
  * stack and the nearest cache for all F and D. bf16 and fp16 have no kernel. */
@@ -73,7 +73,7 @@ static void copy(const struct vectors *a, int64_t j, int64_t d, int64_t width, i
         for (int64_t w = 0; w < width; w++) to[k * width + w] = d + w < a->D ? vector(a, j + k)[d + w] : 0;
 }
 
-/* dy_ij .. dy_ij+n-1 */
+/* dy_ij .. dy_ij+n-1, where dy_ji = dy_ij and dy_ii = 0 */
 static void symmetric_row(const real *dy, int64_t i, int64_t j, int64_t n, real *to) {
     int64_t end = j + n;
     for (; j < min64(i, end); j++) *to++ = dy[pair(i, j)];

@@ -37,7 +37,7 @@ TEST(test_interaction_gradients_are_slopes) {
     }
 }
 
-/* Where each number lies: x first, then pairs (1,0), (2,0), (2,1) ... */
+/* y is x, then the products of pairs (1,0), (2,0), (2,1) ... */
 TEST(test_interaction_dots_are_in_the_order_of_pairs) {
     struct op_case c;
     make_dots(&c, FP64);
@@ -117,7 +117,7 @@ enum { P = 2, F = 2, B = 2, M = 3, V = 4, D = 2, IDS = P * F * B * M, BAGS = P *
 static const int32_t SOME[IDS] = {0, 1, -1, 3, 3, 3,   2, -1, -1, 1, 0, 2,
                                   0, -1, -1, -1, -1, -1,   3, 2, -1, 2, 2, 1};
 
-/* Rows first .. first + n - 1 of 4: what they add up to, over the shards, is the whole. */
+/* Pool with a shard of the tables, rows first .. first + n - 1 of 4. The sum over the shards is the whole. */
 static void pool(int64_t first, int64_t n, double out[BAGS * D]) {
     struct type ids = op_type(INT32, "PFBM", P, F, B, M), table = op_type(FP64, "FVD", F, V, D);
     struct type kept = op_type(FP64, "FV", F, V), pooled[MAX_OUT];
@@ -155,7 +155,7 @@ TEST(test_an_id_beyond_the_table_is_refused) {
 }
 
 /* ---- the update of rows ---- */
-/* Two records of the bags above, with vectors that are all different, against a gradient as large as the tables. */
+/* Two records of the bags above, with different vectors. g: their gradient, as large as the tables, for comparison. */
 struct update { struct rows rows; double w[F * V * D], kept[F * V], g[F * V * D]; char *records; };
 
 static void update_make(struct update *u, int64_t first, int64_t n) {
@@ -183,7 +183,7 @@ static void update_free(struct update *u) {
     free(u->records);
 }
 
-/* A row that many bags name is squared once, as a sum: of all features, replicas and records. */
+/* The vectors of a row in many bags are summed over replicas and records, and the sum is squared once. */
 TEST(test_rows_are_coalesced_before_they_are_squared) {
     struct update u;
     double squares, expected = 0;
@@ -204,7 +204,7 @@ TEST(test_rows_are_coalesced_before_they_are_squared) {
     update_free(&u);
 }
 
-/* Occurrences of a row stay in the order of samples; and a shard has its own rows only. */
+/* Occurrences of a row stay in the order of samples, and a shard has only its own rows. */
 TEST(test_rows_are_sorted_stably) {
     struct update u;
     update_make(&u, 2, 2);
@@ -220,7 +220,7 @@ TEST(test_rows_are_sorted_stably) {
     update_free(&u);
 }
 
-/* More rows than one pass of the sort tells apart. */
+/* More rows than the digits of one pass of the sort. */
 TEST(test_many_rows_are_sorted) {
     enum { N = 3000, ROWS = 3000000 };
     struct type ids = op_type(INT32, "PFBM", 1, 1, N, 1);
@@ -240,7 +240,7 @@ TEST(test_many_rows_are_sorted) {
     free(index);
 }
 
-/* One row in a thousand bags, which several threads' parts of the index have: all add to one update. */
+/* The occurrences of a row in a thousand bags are in the index parts of several threads, but give one update. */
 TEST(test_a_row_of_many_bags_is_updated_once) {
     enum { N = 1000 };
     struct type ids = op_type(INT32, "PFBM", 1, 1, N, 1);
