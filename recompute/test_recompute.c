@@ -304,7 +304,7 @@ TEST(test_recompute_flops_are_the_layers_forward_without_fc2) {
     assert_close(bill_of(&uniform).flops[ROW_REPLAY], tokens * (LAYERS * layer - LAYERS / 4 * 8 * C * C), 1e-6);
 }
 
-/* Of the ops that selective replays, only the core of materialised attention has flops in the bill. */
+/* Selective replays only one op with flops in the bill: the core of materialised attention. */
 TEST(test_recompute_selective_flops) {
     struct plan plan = plan_of(RECOMPUTE_SELECTIVE, 0);
     double tokens = (double)plan.global_batch * 8;

@@ -4,13 +4,13 @@
  *
  *     y = x W^T        L_r = 1/(2b) sum over the b samples of rank r of |y - t|^2        dW_r = 1/b sum (y - t)^T x
  *
- * Every rank takes H steps W -= lr dW_r on its own samples, without communication. Then one all-reduce averages what
- * the ranks have become, and all go on from there: an outer step
+ * Every rank takes H steps W -= lr dW_r on its own samples, without communication. Then one all-reduce averages the
+ * ranks' weights, and all ranks take the same outer step:
  *
  *     d = 1/n sum_r (W_start - W_r)        u = mu u + d        W = W_start - lr_out (d + mu u)
  *
- * With lr_out 1 and mu 0 that is the mean (local SGD); with 0.7 and 0.9 it is DiLoCo. b is the rank's own share here:
- * gradients are never added over ranks.
+ * With lr_out 1 and mu 0, W becomes the mean (local SGD); with 0.7 and 0.9 the step is DiLoCo's. b counts the samples
+ * of one rank, because gradients are never added over ranks.
  *
  * All values are small integers, rates are powers of two, so fp64 is exact, and the result must equal, to the bit, that
  * of one process that trains the replicas one after the other. dp_variants/local/local.c does this for every parameter
@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SAMPLES = 8, C = 3, K = 2, H = 2, ROUNDS = 2 };   /* channels in, out; steps apart; averages */
+enum { SAMPLES = 8, C = 3, K = 2, H = 2, ROUNDS = 2 };   /* C, K: channels in, out; ROUNDS: averages */
 static const double LR = 1. / 64, OUTER_LR = 0.5, MU = 0.5;
 
 /* Element i of the tensor of that name: an integer from -1 to 1, the same on every rank. */
@@ -41,7 +41,7 @@ static void step(double *W, int first, int n) {
     for (int i = 0; i < K * C; i++) W[i] -= LR * dW[i];
 }
 
-/* What a replica has moved by in H steps of its own: start - W. */
+/* Train a replica for H steps of its own. moved: start - W. */
 static void train_apart(const double *start, int replica, int n_replicas, double *moved) {
     double W[K * C];
     int share = SAMPLES / n_replicas;
@@ -50,7 +50,7 @@ static void train_apart(const double *start, int replica, int n_replicas, double
     for (int i = 0; i < K * C; i++) moved[i] = start[i] - W[i];
 }
 
-/* sum: of what all n have moved by. */
+/* sum: of `moved`, over all n replicas. */
 static void outer_step(double *W, double *u, const double *sum, int n) {
     for (int i = 0; i < K * C; i++) {
         double d = sum[i] / n;

@@ -1,13 +1,13 @@
 /* Local steps: replicas that communicate once in H steps.
  *
- * Idea: data parallelism sums gradients in every step, so that replicas never differ. Where the wire between them is
- * slow, let each replica take H steps of its own instead, on its own samples, and then average their weights.
+ * Idea: data parallelism sums gradients in every step, so that replicas never differ. If the network between them is
+ * slow, each replica instead takes H steps of its own, on its own samples, and then all average their weights.
  *
  * Formula. The inner steps are the run's own: AdamW on the gradient g_r of the replica's samples, clipped by its norm.
- * After step n, if H divides n (and n > k, see below), with w the weights that all replicas began with, w_r what
- * replica r has made of them, and u = 0 at first:
- *     d = 1/dp sum_r (w - w_r)                  the mean way back to w: the gradient of an outer step
- *     u = mu u + d                              Nesterov's momentum, as PyTorch has it
+ * After step n, if H divides n (and n > k, see below), with w the weights that all replicas began with, w_r the weights
+ * of replica r after its H steps, and u = 0 at first:
+ *     d = 1/dp sum_r (w - w_r)                  the mean difference: the gradient of the outer step
+ *     u = mu u + d                              Nesterov's momentum, as in PyTorch
  *     w = w - lr (d + mu u)                     then w_r = w for every r
  *
  *   local SGD        lr 1, mu 0: w is the mean of the w_r       (the default)
@@ -15,19 +15,19 @@
  *   DiLoCo           lr 0.7, mu 0.9, H a hundred and more
  *
  * The loss is divided once by the *global* number of tokens (lib/run/run_open.c). A gradient that is not summed over
- * replicas is therefore 1/dp of the replica's own, and is multiplied by dp where a loss scale would be undone
- * (run.unscale). The loss that is reported stays the mean over all samples.
+ * replicas is therefore 1/dp of the replica's own. run.unscale, which also undoes loss scales, multiplies it by dp. The
+ * reported loss is the mean over all samples.
  *
  * Stored where: w and u, in the optimizer's precision, next to Adam's moments (role optim). Each replica keeps
- * its own moments. At a multiple of H w is the weights themselves, so a checkpoint has u, and the moments of
- * every replica.
+ * its own moments. After a multiple of H steps all weights equal w, so a checkpoint has u and every replica's
+ * moments, but not w.
  *
- * Sent when: AXIS_DP carries one all-reduce of the weights' bytes S in H steps, 2 S (n-1)/n / H per step; with cp the
- * gradients are summed over it in every step as ever. The norm is a sum over one replica (AXIS_MODEL). Two numbers of 8
- * bytes go over the mesh in every step: the loss, and whether all norms are finite.
+ * Sent when: one all-reduce of the weights over AXIS_DP in H steps, for S bytes of weights 2 S (n-1)/n / H per step.
+ * With cp, gradients are also all-reduced over cp in every step. The norm is a sum over one replica (AXIS_MODEL). Two
+ * numbers of 8 bytes are all-reduced over the mesh in every step: the loss, and whether all norms are finite.
  *
- * What breaks: the sign of d; a sum for a mean; one replica's moments or norm used by all; a checkpoint between two
- * averages, when the replicas' models differ. A single replica averages nothing: dp below 2 is refused.
+ * What breaks: the sign of d; a sum in place of a mean; one replica's moments or norm used by all; a checkpoint between
+ * two averages, when the replicas' models differ. dp below 2 is refused, because one replica averages nothing.
  *
  * Source: Stich 2019, "Local SGD converges fast and communicates little"; Lin et al. 2018, "Don't use large
  * mini-batches, use local SGD" (post-local); Douillard et al. 2023, "DiLoCo". */
@@ -56,7 +56,7 @@ static bool local_wanted(const struct plan *plan) {
     return o->steps > 0 || o->from > 0 || o->lr != 1 || o->momentum != 0;
 }
 
-/* ---- what it cannot do ---- */
+/* ---- refusals ---- */
 static enum status check_options(const struct local_options *o) {
     if (o->steps > 0) return OK;
     return FAIL(E_CONFIG, "local-from=%" PRId64 ", outer-lr=%g and outer-momentum=%g belong to local-steps, and "
@@ -98,7 +98,7 @@ static enum status check_numbers(const struct plan *p) {
     return OK;
 }
 
-/* There is one model only after a step that H divides, or before step k. */
+/* Replicas have the same model only before step k, and after a multiple of H steps. */
 static enum status check_ends(const struct plan *p) {
     const struct local_options *o = local_options(p);
     bool saves_between = p->save[0] && p->save_every && p->save_every % o->steps && p->steps > o->from;
@@ -148,7 +148,7 @@ static enum status local_lowered(const struct compiled *c, struct program *p) {
 static bool is_local(const struct run *r) { return r->n_step >= local_options(&r->plan)->from; }
 static bool ends_period(const struct run *r) { return (r->n_step + 1) % local_options(&r->plan)->steps == 0; }
 
-/* Whose gradients are summed: cp's alone, whose group may be one of shards and one of heads. */
+/* The axes over which gradients are summed. In local steps these are cp's, one for heads and one for shards. */
 static const enum mesh_axis LOCAL[] = {AXIS_CP_HEADS, AXIS_CP}, PLAIN[] = {AXIS_DP};
 
 /* ---- cost: of a step after the first k ---- */
@@ -176,7 +176,7 @@ struct local { struct comm_request *request; };    /* one for each param */
 
 typedef void *array_of(const struct param *, enum dtype *);
 static void *gradient_of(const struct param *w, enum dtype *dtype) { return *dtype = w->grad_type.dtype, w->grad; }
-/* The weights as the optimizer keeps them. */
+/* The weights in the optimizer's precision: the masters, if there are any. */
 static void *weights_of(const struct param *w, enum dtype *dtype) {
     *dtype = w->state_dtype;
     return w->master ? param_master(w) : w->weight;
@@ -196,7 +196,7 @@ static enum status sum_over(struct run *r, struct local *l, enum mesh_axis axis,
 }
 
 /* ---- events ---- */
-/* What replicas begin with, before the first of their own updates changes it. */
+/* Copy the weights that all replicas have, before the first local update changes them. */
 static enum status remember_start(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
@@ -218,7 +218,7 @@ static enum status local_backward_end(struct run *r, void *self, const struct ev
     return is_local(r) && !r->apart ? remember_start(r) : OK;
 }
 
-/* x = start - x, or the outer step of what that has been summed to. */
+/* begin: set x to start - x. Otherwise x is the sum of these over n replicas: set x to the result of the outer step. */
 struct outer { bool begin; double n, lr, mu; };
 
 #define OUTER_OF(real)                                                                                                 \
@@ -246,7 +246,7 @@ static void outer(const struct run *r, const struct outer *o) {
     }
 }
 
-/* Beyond dp, AXIS_DP also sums cp's copies: these terms are equal, so the mean is the same. */
+/* AXIS_DP has dp x cp ranks. The terms of a replica's cp ranks are equal, so the mean over all is the mean over dp. */
 static enum status local_publish(struct run *r, void *self, const struct event *e) {
     const struct local_options *options = local_options(&r->plan);
     struct outer o = {true, group_size(r->mesh.group[AXIS_DP]), options->lr, options->momentum};
@@ -292,7 +292,7 @@ static void local_detach(struct run *r, void *self) {
     free(l);
 }
 
-/* The weights that replicas began with, and the outer momentum: elements as wide as a moment. */
+/* Two more arrays, START and MOMENTUM, with elements as wide as a moment. */
 static void local_state_bytes(const struct plan *plan, struct state_bytes *x) {
     x->optim += local_options(plan)->steps ? 2 * (double)dtype_size(plan_dtype(plan)) : 0;
 }

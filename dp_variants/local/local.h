@@ -1,4 +1,4 @@
-/* Local steps: replicas train by themselves for a while, then average their weights. See local.c. */
+/* Local steps: replicas take several steps of their own, then average their weights. See local.c. */
 #pragma once
 
 #include "lib/run/technique.h"
@@ -12,7 +12,7 @@ static inline struct local_options *local_options(const struct plan *p) {
 }
 
 /** The outer step of one element. sum: start - w_r, summed over n replicas; start: the weight that all replicas began
- *  with; u: the outer momentum, updated. @return the weight that all go on from:
+ *  with; u: the outer momentum, updated. @return the new weight of all replicas:
  *      d = sum / n      u = mu u + d      w = start - lr (d + mu u)
  *  @collective{none} */
 static inline double local_outer(double sum, double start, double n, double lr, double mu, double *u) {

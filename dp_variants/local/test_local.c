@@ -1,9 +1,9 @@
 /* ranks: 2 4  more: 8  device: cpu
  *
  * Local steps against one process that trains the replicas one after the other, each as a serial run on its own
- * samples, and then takes the outer step: losses, norms and weights of every step within 1e-10 in fp64, alone and with
- * tp, pp, cp, sp and recomputation. Bytes of memory and wire are the planned ones. What follows from the formula (H = 1
- * is plain dp where the update is linear) is held against the serial run. What it cannot do is refused. */
+ * samples, and then takes the outer step. Losses, norms and weights of every step agree within 1e-10 in fp64, alone and
+ * with tp, pp, cp, sp and recomputation. Bytes of memory and wire are the planned ones. With H = 1 and a linear update,
+ * local steps equal the serial run. Settings that cannot work are refused. */
 #include "cp/cp.h"
 #include "dp_variants/local/local.h"
 #include "driver/recipe.h"
@@ -17,7 +17,7 @@
 
 enum { H = 3, STEPS = 2 * H, MAX_DP = 8 };
 
-/* Dropout off: its masks go by the sample's place in the batch, and the oracle's batch is one replica's. */
+/* Dropout is off: a mask depends on the sample's place in the batch, and the oracle's batches have other places. */
 static struct plan plan_of(int dp, struct local_options options) {
     struct plan p = parity_plan();
     p.layers = 2;
@@ -47,7 +47,7 @@ struct oracle {
     double *start[MAX_PARAMS], *u[MAX_PARAMS];
 };
 
-/* Microbatch m of replica d of dp: where the layout's batch has it (run_samples.c). */
+/* Fetch a microbatch of a replica from its place in the layout's batch (run_samples.c). */
 static enum status fetch(void *self, int microbatch, int32_t *const data[N_DATA]) {
     struct replica *x = self;
     struct run *r = &x->run;
@@ -115,7 +115,7 @@ static void begin_period(struct oracle *o, int64_t step) {
     }
 }
 
-/* Written out once more: w_start - w averaged, u, and the look-ahead. */
+/* The outer step, written without local_outer: the mean of w_start - w, then u, then the look-ahead. */
 static void outer_step(struct oracle *o) {
     const struct local_options *x = &o->options;
     for (int i = 0; i < o->n_params; i++) {
@@ -131,7 +131,7 @@ static void outer_step(struct oracle *o) {
     }
 }
 
-/* Step n from 0. @return its mean loss; norm: of a replica */
+/* Do step n, counted from 0. loss: the mean over replicas; norm: of each replica. */
 static enum status oracle_step(struct oracle *o, int64_t n, double *loss, double norm[MAX_DP]) {
     *loss = 0;
     if (n < o->options.from) {
@@ -155,7 +155,7 @@ static const struct run *oracle_run(const struct oracle *o, int64_t n, int repli
     return n < o->options.from ? &o->plain : &o->replica[replica].run;
 }
 
-/* ---- the same layout without it ---- */
+/* ---- a layout against the oracle ---- */
 struct outcome { double loss, norm, weight, memory, wire, apart; };
 
 static double worst(double a, double b) { return isnan(b) || b > a ? b : a; }
@@ -184,7 +184,7 @@ static enum status step_beside(struct run *r, struct oracle *o, int64_t n, struc
     out->loss = worst(out->loss, fabs(r->last.loss / loss - 1));
     out->norm = worst(out->norm, fabs(r->last.grad_norm / norm[d] - 1));
     out->weight = worst(out->weight, weights_differ(r, oracle_run(o, n, d)));
-    if (n + 2 == STEPS) out->apart = weights_differ(r, oracle_run(o, n, (d + 1) % o->dp));   /* they do differ */
+    if (n + 2 == STEPS) out->apart = weights_differ(r, oracle_run(o, n, (d + 1) % o->dp));   /* from another replica */
     return OK;
 }
 
@@ -253,7 +253,7 @@ TEST(test_local_steps_in_company_are_those_of_one_process) {
     }
 }
 
-/* Routers' losses are scaled like the other. */
+/* The routers' losses are scaled like the cross-entropy loss. */
 TEST(test_local_steps_with_experts_are_those_of_one_process) {
     struct plan p = plan_of(comm_world_size(), DILOCO);
     struct model_options *m = model_options(&p);
@@ -262,9 +262,9 @@ TEST(test_local_steps_with_experts_are_those_of_one_process) {
 }
 
 /* ---- laws ---- */
-/* With eps far above sqrt(v), AdamW is lr/eps times a momentum: linear in the gradients. Then the mean of the replicas'
- * updates is the update by the mean gradient: H = 1 is plain data parallelism, and so the serial run. What the root
- * leaves is sqrt(v)/eps = 1e-12 of an update. Not with clipping or decay, which here are off. */
+/* With eps far above sqrt(v), AdamW's update is lr/eps times a momentum, so it is linear in the gradients. Then the
+ * mean of the replicas' updates is the update by the mean gradient, and H = 1 equals the serial run. sqrt(v) changes an
+ * update by sqrt(v)/eps = 1e-12 of it. Clipping and decay are not linear, so both are off. */
 TEST(test_one_local_step_is_dp_where_updates_are_linear) {
     struct reference ref;
     struct difference d = {0};
@@ -283,7 +283,7 @@ TEST(test_one_local_step_is_dp_where_updates_are_linear) {
     assert_close(d.wire, 0, 1e-12);
 }
 
-/* Before step k it is plain data parallelism, clipping and all. */
+/* Before step k the run is plain data parallelism, with clipping. */
 TEST(test_before_its_first_local_step_it_is_dp) {
     struct reference ref;
     struct difference d = {0};
@@ -328,8 +328,8 @@ TEST(test_masters_are_averaged) {
     assert_true(agree_all(rounded));
 }
 
-/* 2 S (n-1)/n / H, S the bytes of all weights; and it is what one period's ledger has, of which the other steps have
- * nothing. */
+/* S: bytes of all weights. A step is billed 2 S (n-1)/n / H. The ledger has 2 S (n-1)/n in the last step of a period,
+ * and nothing in the others. */
 TEST(test_a_period_sends_the_weights_once) {
     struct run r = {0};
     struct plan p = plan_of(comm_world_size(), DILOCO);
@@ -349,7 +349,7 @@ TEST(test_a_period_sends_the_weights_once) {
     assert_close(billed, 2 * S * (n - 1) / n / H, 1e-9 * S);
 }
 
-/* One replica's gradient is not a number, and its loss is: no rank changes a weight, and all end with the step. */
+/* Set a gradient of one replica to NaN; its loss is finite. No rank may change a weight, and the step fails on all. */
 static enum status spoil(struct run *r, void *self, const struct event *e) {
     (void)self, (void)e;
     struct param *w = &r->program.params[0];

@@ -1,8 +1,8 @@
 /* ranks: 2 4  device: cpu
  *
- * Checkpoints of replicas that train apart: at an average the same layout goes on to the bit, outer momentum and every
- * replica's moments included; another layout within a replica to rounding; another number of replicas, or none that are
- * apart, takes the mean of the moments. In between nothing is saved. */
+ * Checkpoints of replicas that train apart, saved at an average. The same layout resumes to the bit, with outer
+ * momentum and every replica's moments. Another layout of as many replicas resumes to rounding. Another number of
+ * replicas, or plain dp, takes the mean of the moments. Between two averages saving fails. */
 #include "dp_variants/local/local.h"
 #include "driver/recipe.h"
 #include "lib/checkpoint/checkpoint.h"
@@ -49,7 +49,7 @@ static enum status resume(struct run *r, struct plan p, const char *folder) {
     return checkpoint_load(r, step, CHECKPOINT_ALL);
 }
 
-/* Every bit of what this rank updates. */
+/* A hash of all arrays that this rank updates. */
 static uint64_t bits_of(const struct run *r) {
     uint64_t h = 1469598103934665603u;
     for (int i = 0; i < r->program.n_params; i++) {
@@ -97,7 +97,7 @@ TEST(test_the_same_layout_goes_on_to_the_bit) {
     }
 }
 
-/* As many replicas, each on other ranks. */
+/* The same number of replicas, each in another layout. */
 TEST(test_another_layout_of_as_many_replicas_goes_on) {
     if (comm_world_size() < 4) skip();
     char folder[CHECKPOINT_PATH_MAX];
@@ -111,7 +111,7 @@ TEST(test_another_layout_of_as_many_replicas_goes_on) {
 }
 
 /* ---- another number of replicas: the mean of the moments ---- */
-/* x is a param's sum; with tp 1 every rank has all of it. */
+/* x: a moment of a param. With tp 1 every rank has all of its elements. */
 static enum status mean_over_replicas(const double *x, int64_t n, double *mean) {
     memcpy(mean, x, (size_t)n * sizeof *x);
     TRY(comm_all_reduce(group_world(), mean, n, FP64, COMM_SUM));
@@ -127,7 +127,7 @@ static double distance(const double *a, const double *b, int64_t n) {
 
 struct kept { double *moment1, *moment2, *u, *own; };
 
-/* What every rank should find: own is this replica's first moment, which is not the mean. */
+/* Keep the state that every rank must load. own: this replica's first moment, which is not the mean. */
 static enum status keep(const struct run *r, struct kept *all) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
@@ -174,7 +174,7 @@ TEST(test_other_replicas_take_the_mean_of_the_moments) {
     bool mean = status == OK && has_the_means(&other, all);
     run_destroy(&other);
     assert_true(agree_all(mean));
-    if (comm_world_size() >= 4) {                                    /* 4 replicas were apart, now 2 are */
+    if (comm_world_size() >= 4) {                                    /* from n replicas to n / 2 */
         status = resume(&other, halved, folder);
         mean = status == OK && has_the_means(&other, all);
         run_destroy(&other);
@@ -183,7 +183,7 @@ TEST(test_other_replicas_take_the_mean_of_the_moments) {
     for (int i = 0; i < n; i++) free(all[i].moment1), free(all[i].moment2), free(all[i].u), free(all[i].own);
 }
 
-/* A plain run's checkpoint: replicas begin alike, and with no outer momentum. */
+/* From a plain run's checkpoint replicas begin with equal weights, and without outer momentum. */
 TEST(test_it_begins_from_a_plain_checkpoint) {
     char folder[CHECKPOINT_PATH_MAX];
     struct told whole;
@@ -193,7 +193,7 @@ TEST(test_it_begins_from_a_plain_checkpoint) {
     shared_path("plain", folder);
     assert_true(agree_all(save_and_go_on(plain, folder, &whole) == OK));
     enum status status = layout_open(&r, p, WATCH_NOTHING);
-    if (status == OK) status = steps(&r, H, NULL);                   /* so that there is something to forget */
+    if (status == OK) status = steps(&r, H, NULL);                   /* makes outer momentum, which loading clears */
     char step[CHECKPOINT_PATH_MAX];
     if (status == OK) status = steps(&r, 1, NULL);
     bool apart = r.apart;

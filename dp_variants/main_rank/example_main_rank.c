@@ -1,13 +1,13 @@
 /* ranks: 2
  *
- * One main rank, at its barest: a linear layer, a batch of 8 samples, 1, 2 or 4 ranks.
+ * Minimal data parallelism with one main rank: a linear layer, a batch of 8 samples, 1, 2 or 4 ranks.
  *
  *     y = x W^T      dy = (y - t) / B      dW = sum over samples b of dy[b]^T x[b]      W = AdamW(W, dW)
  *
  * Every rank has W and a share of the samples. Rank 0 gets all dW, adds them up, has the only moments, updates, and
- * sends W to all. The values are integers and B is a power of two: fp64 sums are exact in any order, so W must equal
- * that of one rank to the bit, on every rank. What each has sent is counted: with n ranks rank 0 sends n-1 times W and
- * gets n-1 times dW. It is the work of one rank that grows with n; an all-reduce has every rank send 2 (n-1)/n dW.
+ * sends W to all. The values are integers and B is a power of two, so fp64 sums are exact in any order, and W must
+ * equal that of a single rank to the bit, on every rank. With n ranks, rank 0 sends W n-1 times and gets n-1 gradients
+ * dW, so its work grows with n. In an all-reduce every rank sends only 2 (n-1)/n dW.
  * dp_variants/main_rank/main_rank.c does this for a GPT. */
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
@@ -25,7 +25,7 @@ static void fill(double *x, const char *name, int first, int n) {
     for (int i = 0; i < n; i++) x[i] = floor(5 * rng_uniform(1, rng_stream(name), (uint64_t)(first + i))) - 2;
 }
 
-/* dW of samples first .. first + n. */
+/* Compute dW of samples first .. first + n - 1. */
 static enum status gradient(struct state *s, int first, int n) {
     double x[B * C], y[B * K], t[B * K];
     struct gemm forward = {n, K, C, false, true, .alpha = 1, .ab_dtype = FP64, .c_dtype = FP64};

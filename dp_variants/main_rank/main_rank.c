@@ -1,23 +1,23 @@
 /* One main rank: what torch.nn.DataParallel does.
  *
- * Idea: of n replicas, replica 0 is the main one. All send it their gradients; it adds them, has the only optimizer,
- * updates, and sends all the new weights.
+ * Idea: one of n replicas, replica 0, is the main one. All others send their gradients to replica 0. It adds them, has
+ * the only optimizer, updates the weights, and sends the new weights to all.
  *
  * Formula, as in dp/: g = sum_r g_r, each g_r divided by the tokens of the whole batch. Only rank 0 ever has g.
  *
  * Stored where: weights, gradients and activations on all; Adam's moments and master weights on replica 0 alone. So the
- * others save 8 to 12 bytes per parameter, which does not help: the model must fit rank 0.
+ * others save 8 to 12 bytes per parameter, which does not help, because the model must fit on rank 0.
  *
  * Sent when: BACKWARD_END reduces every gradient to replica 0; PARAM_PUBLISH broadcasts every weight from it. Nothing
  * is hidden behind backward. With G bytes of gradients and W of weights:
  *     rank 0: in (n-1) G, out (n-1) W     others: out G, in W
- * The ledger's algorithm bytes are G + W on every rank, as a ring would need for these two operations; the bytes that
- * each really sent (ledger_entry.sent) show rank 0's load. The algorithm is `main` unless the user chooses another.
+ * The ledger's algorithm bytes are G + W on every rank, as a ring needs for these two operations. The bytes that each
+ * rank sends (ledger_entry.sent) show rank 0's load. The algorithm is `main` unless the user chooses another.
  *
  * What breaks: replicas that keep their old weights; a rank that updates with its own gradient alone.
  *
  * Source: torch/nn/parallel/data_parallel.py (replicate, parallel_apply, gather); Li et al., "PyTorch Distributed",
- * VLDB 2020, section 2.3, on why DistributedDataParallel took its place. */
+ * VLDB 2020, section 2.3, on the advantages of DistributedDataParallel. */
 #include "dp_variants/main_rank/main_rank.h"
 
 #include "lib/run/run.h"

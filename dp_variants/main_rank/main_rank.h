@@ -1,4 +1,4 @@
-/* Data parallelism with one rank that sums and updates, as torch.nn.DataParallel has it. See main_rank.c. */
+/* Data parallelism in which one rank sums and updates, as in torch.nn.DataParallel. See main_rank.c. */
 #pragma once
 
 #include "lib/run/technique.h"

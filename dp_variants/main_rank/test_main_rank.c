@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu  threads: 1
  *
- * One main rank: the serial run's numbers in every layout; the bytes that rank 0 sends and gets; where the optimizer
- * lies; that every replica has the new weights; a checkpoint; what is refused. */
+ * One main rank has the serial run's numbers in every layout. Tests also check the bytes that rank 0 sends and gets,
+ * which rank has the optimizer, the weights of every replica, checkpoints, and refusals. */
 #include "driver/recipe.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/comm/comm_backend.h"
@@ -18,7 +18,7 @@ static struct plan main_plan(void) {
     return p;
 }
 
-/* All replicas of a run in one group. */
+/* Every rank is a replica. */
 static struct plan replicas_plan(void) {
     struct plan p = main_plan();
     p.layers = 2;
@@ -49,8 +49,8 @@ TEST(test_main_rank_equals_serial_in_every_layout) {
     assert_int_equal(t.right, t.seen);
 }
 
-/* ---- a run that is looked at ---- */
-/* Steps by the algorithm that the plan prefers, which is in force afterwards: restore. */
+/* ---- bytes and weights of a run ---- */
+/* Open a run with the algorithms that the plan prefers. They stay in force, so callers restore the settings. */
 static enum status open_run(struct run *r, struct plan p) {
     TRY(plan_settle(&p, comm_world_size()));
     TRY(plan_use_comm(&p, false, 1));
@@ -77,7 +77,7 @@ static double sent(const struct run *r, enum comm_op op) {
     return e->sent[0] + e->sent[1];
 }
 
-/* Rank 0: out (n-1) W, in (n-1) G, which is what the others send. */
+/* In a step rank 0 sends (n-1) W bytes of weights, and every other rank sends G bytes of gradients. */
 TEST(test_main_rank_sends_all_weights_and_gets_all_gradients) {
     const struct comm_settings before = *comm_settings_in_force();
     struct run r;
@@ -107,7 +107,7 @@ TEST(test_main_rank_alone_has_the_optimizer) {
     }
 }
 
-/* To the bit: they are rank 0's. */
+/* Does this rank have rank 0's weight, to the bit? */
 static bool has_weight_of_rank_0(const struct param *w) {
     int64_t bytes = type_bytes(&w->type);
     char *copy = malloc((size_t)bytes);
@@ -140,7 +140,7 @@ TEST(test_every_replica_has_the_main_ranks_weights) {
     assert_true(agree_all(ok));
 }
 
-/* Pipelines without a flush have versions of the weights: each is rank 0's. As with dp, to rounding. */
+/* An asynchronous pipeline has several versions of weights, each from rank 0. Losses equal those of dp to rounding. */
 TEST(test_main_rank_trains_an_asynchronous_pipeline_as_dp_does) {
     const struct comm_settings before = *comm_settings_in_force();
     double loss[2][4] = {{0}};

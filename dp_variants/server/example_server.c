@@ -1,13 +1,13 @@
 /* ranks: 4
  *
- * A parameter server at its barest: rank 0 has one number w, the others are workers. Worker r does CLOCKS steps on its
- * own part of f(w) = sum_r (w - r)^2 / 2: pull w, g = w - r, push g; the server applies w = w - rate g at once.
+ * Minimal parameter server: rank 0 has one number w, the others are workers. Worker r does CLOCKS steps on its own
+ * part of f(w) = sum_r (w - r)^2 / 2: pull w, g = w - r, push g. The server applies w = w - rate g at once.
  *
- *     weights for clock t are given when  t - slowest <= STALENESS    slowest: the fewest clocks that a worker did
+ *     a worker gets weights for clock t if  t - slowest <= STALENESS    slowest: the fewest clocks of any worker
  *
- * The last worker is slow. The server logs which worker pushed, in which order, and the version of w that its gradient
- * is of. Then it does all of it again from these notes, and must have the same bits. dp_variants/server/server_serve.c
- * does this for the shards of a GPT. Source: Ho et al. 2013. */
+ * The last worker is slow. The server notes every push in order: its worker, and the version of w of its gradient. Then
+ * the server repeats all updates from these notes, and must get the same bits. dp_variants/server/server_serve.c does
+ * this for the shards of a GPT. Source: Ho et al. 2013. */
 #include "lib/base/clock.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/comm_request.h"
@@ -16,9 +16,9 @@
 
 enum { CLOCKS = 8, STALENESS = 2, MAX_WORKERS = 7, PUSH = 1, PULL = 2 };
 static const double RATE = 0.125, SLOW_S = 0.02;
-struct weights { double w; int64_t version; };     /* what a pull brings */
-struct gradient { double g; int64_t version; };    /* what a push brings: of which weights it is */
-struct note { int worker; int64_t version; };      /* what the server did, in this order */
+struct weights { double w; int64_t version; };     /* the message of a pull */
+struct gradient { double g; int64_t version; };    /* the message of a push; version: of the weights of g */
+struct note { int worker; int64_t version; };      /* an applied push */
 
 static enum status send(const void *x, int64_t bytes, int to, int tag) {
     struct comm_request request = {0};
@@ -46,7 +46,7 @@ static enum status work(int me, bool slow) {
 
 /* ---- the server, of workers 1 .. n ---- */
 struct server {
-    int n, finished[MAX_WORKERS + 1], given[MAX_WORKERS + 1];        /* clocks; the clock that weights were given for */
+    int n, finished[MAX_WORKERS + 1], given[MAX_WORKERS + 1];        /* clocks; the clock of the last weights sent */
     struct gradient in[MAX_WORKERS + 1];
     struct comm_request request[MAX_WORKERS + 1];
     struct weights now;
@@ -61,7 +61,7 @@ static int slowest(const struct server *s) {
     return least;
 }
 
-static enum status answer(struct server *s) {      /* a worker that may have weights gets them, and pushes next */
+static enum status answer(struct server *s) {      /* send weights to workers that may have them; await their pushes */
     for (int r = 1; r <= s->n; r++) {
         int ahead = s->finished[r] - slowest(s);
         if (s->given[r] == s->finished[r] || s->finished[r] == CLOCKS || ahead > STALENESS) continue;

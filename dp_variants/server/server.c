@@ -3,8 +3,8 @@
  * Idea: P of the replicas are servers. Each keeps the optimizer of one P-th of every param. A worker pushes each server
  * its shard of the gradient, and pulls the shards of the weights. If every server waits for all workers (sync), this is
  * data parallelism by other messages. If not (ssp, async), no worker waits for a slow one, and gradients are stale.
- * Shared servers are on the first of n ranks, which all work. Servers on ranks of their own are on the last of n, and
- * the other W = n - P ranks share the batch.
+ * Shared servers are on the first P of n ranks, and all n ranks are workers. Servers on ranks of their own are on the
+ * last P of n ranks, and the other W = n - P ranks are workers.
  *
  * Formula, sync: g = sum over workers of g_w, on server k for its elements; the same update as in dp/. ssp, async: an
  * update with one worker's mean gradient at a time, see server_serve.c.
@@ -13,7 +13,7 @@
  * server k. A server on a rank of its own has that part of the weights, too, and nothing else of the model.
  *
  * Sent when: see server_sync.c, server_loop.c. With S bytes of gradients and as many of weights, per step:
- *     shared   worker: out S, in S, without the part of its own rank    server adds: in, out (n-1) S/P
+ *     shared   worker: out S, in S, without the part of its own rank    server: in, out (n-1) S/P more
  *     own      worker: out S, in S                                      server: in, out W S/P
  * so with P = n shared servers the busiest link carries as much as in an all-reduce: 2 S (n-1)/n. P = 1 is main_rank.
  *
@@ -76,7 +76,7 @@ static const char *server_asynchronous(const struct plan *plan) {
     return server_wanted(plan) && server_options(plan)->mode != SERVER_SYNC ? "server-mode sync" : NULL;
 }
 
-/* Sums as messages to and from each server, unless the user says otherwise. */
+/* Unless the user chooses an algorithm, sums are messages to and from each server. */
 static void server_prefer(struct plan *plan) {
     struct comm_options *c = comm_options(plan);
     bool open = !c->algorithm[0] || !strcmp(c->algorithm, "auto");
@@ -85,7 +85,7 @@ static void server_prefer(struct plan *plan) {
 }
 
 /* ---- rewrite: owners ---- */
-/* On a rank of its own a server has no use for other servers' weights; nor for gradients, where pushes bring them. */
+/* A server on a rank of its own keeps its part of weights and gradients; none of gradients, if pushes bring them. */
 static void keep_own_alone(const struct plan *plan, struct param *w) {
     w->shard_n = w->own_n;
     w->weight_residence = RESIDENT_OWN;
@@ -107,12 +107,12 @@ static enum status server_rewrite(const struct plan *plan, struct program *p) {
     return OK;
 }
 
-/* ---- what of it runs ---- */
+/* ---- cost and events: synchronous or asynchronous ---- */
 static enum status server_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     return (server_asynchronous(plan) ? server_loop_cost : server_sync_cost)(plan, c->program, bill);
 }
 
-struct server { struct server_loop *loop; struct server_sync *sync; };   /* one of them */
+struct server { struct server_loop *loop; struct server_sync *sync; };   /* one of them is NULL */
 
 static enum status server_attach(struct run *r, void **self) {
     struct server *s = *self = calloc(1, sizeof *s);

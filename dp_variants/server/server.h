@@ -29,7 +29,7 @@ struct server_ranks { int n_servers, n_workers, first_server; };
 /** replicas: AXIS_DP or AXIS_EDP. An expert has fewer replicas than other params, perhaps fewer than servers. Pure.
  *  @collective{none} */
 struct server_ranks server_ranks_of(const struct plan *, enum mesh_axis replicas);
-/** Which server a rank is; -1: none. Pure. @collective{none} */
+/** The number of the server on a rank; -1: none. Pure. @collective{none} */
 static inline int server_of_rank(const struct server_ranks *x, int rank) {
     int k = rank - x->first_server;
     return k >= 0 && k < x->n_servers ? k : -1;

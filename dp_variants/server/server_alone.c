@@ -1,9 +1,9 @@
-/* A server on a rank of its own that waits for all. While workers compute, it handles two events:
+/* A server on a rank of its own that waits for all workers, in two events:
  *
- *   NO_SAMPLES      param by param, as backward completes them: its part comes from every worker, and they are added in
- *                   the order of the workers:  g = ((g_0 + g_1) + g_2) + ...
- *                   (norm, clip factor and AdamW are the run's, over what it owns)
- *   PARAM_PUBLISH   its part goes to every worker
+ *   NO_SAMPLES      while workers compute: for each param, in the order of backward, receive the server's part of the
+ *                   gradient from every worker, and add in the order of workers:  g = ((g_0 + g_1) + g_2) + ...
+ *                   (the run then computes norm, clip factor and AdamW over the server's elements)
+ *   PARAM_PUBLISH   send the server's part of the weights to every worker
  *
  * Stored where: the first worker's part is received in the gradient's place; role comm has room for the other workers'
  * parts of one param at a time: (W - 1) max_i |part_i|.

@@ -76,7 +76,7 @@ static void print_rows(FILE *f, const struct server_log *l, int server) {
     }
 }
 
-/* One server's rows go to everybody. */
+/* Broadcast one server's rows to all ranks. */
 static enum status share(struct server_log *l, int server, const struct group *group, int rank) {
     int32_t n = l->n[server];
     TRY(comm_broadcast(group, &n, 1, INT32, rank));
@@ -149,8 +149,8 @@ static enum status check_versions(const struct server_log *l, const int64_t *row
     return OK;
 }
 
-/* Servers are at these rows: are the weights there that row was computed with, and did they have what its worker had
- * pushed before? */
+/* at: rows that each server has applied. Do the weights of `row` exist by then, and do they include its worker's push
+ * before? */
 static bool may_come(const struct server_log *l, const int64_t *row, const int *at) {
     for (int k = 0; k < l->n_servers; k++) {
         int before = row[LOG_CLOCK] ? server_log_find(l, k, row[LOG_WORKER], row[LOG_CLOCK] - 1) : -1;

@@ -1,17 +1,17 @@
 /* Workers and servers that do not wait for all. A worker's clock is in server_work.c, a server's work in
  * server_serve.c, their messages in server_shard.h; this file has the step that consists of both.
  *
- * Staleness 0 is not sync: workers go clock by clock, but each update takes one gradient, and the weights that it
- * updates are newer than those that the gradient was computed with.
+ * Staleness 0 is not sync: workers go clock by clock, but each update takes one gradient, and updates weights that are
+ * newer than the weights of that gradient.
  *
- * A server that shares a rank with a worker works inside that rank's comm_progress and waits (comm_serve): between two
- * rows of the worker, so others wait for at most one row. It updates a copy of its weights, because the worker's must
- * not change during a step. A server on a rank of its own waits for messages and answers at once; its step is over when
- * every worker has finished that clock.
+ * A server that shares a rank with a worker runs inside that rank's comm_progress and waits (comm_serve), between two
+ * rows of the worker, so that others wait for at most one row. The server updates a copy of its weights, because the
+ * worker's must not change during a step. A server on a rank of its own waits for messages and answers at once; its
+ * step is over when every worker has finished that clock.
  *
- * Meeting. Evaluation, checkpoints and the end need the same whole weights everywhere. So the pull after the last clock
- * before one of them (run.flush_at) is answered when all have finished it: staleness 0, once. Nothing is in flight
- * then, and servers start from the present weights.
+ * Meeting. Evaluation, checkpoints and the end need the same whole weights everywhere. So after the last clock before
+ * one of them (run.flush_at) pulls are answered when all workers have finished that clock: staleness 0, once. Nothing
+ * is in flight then, and servers start again from the current weights.
  *
  * Source: Ho et al. 2013, "More effective distributed ML via a stale synchronous parallel parameter server"; Dean et
  * al. 2012, "Large scale distributed deep networks" (Downpour). */
@@ -64,10 +64,10 @@ static enum status meet(struct server_loop *x) {
     const char *record = server_options(&r->plan)->record;
     if (x->works) TRY(server_pull(x));
     for (int w = 0; x->server >= 0 && w < x->ranks.n_workers; w++) {  /* all have pushed, so all are answered */
-        x->workers[w].stage = MET;                                   /* it is not served while it is waited for */
+        x->workers[w].stage = MET;                                   /* so that server_serve skips this worker */
         TRY(comm_wait(&x->workers[w].request));
     }
-    r->n_update += x->meeting - x->first_clock;                      /* clocks: what the rate follows elsewhere */
+    r->n_update += x->meeting - x->first_clock;                      /* in clocks, as the learning rate expects */
     if (!record[0]) return OK;
     return server_log_append(&x->log, r->mesh.group[AXIS_MESH], x->ranks.first_server, record);
 }
@@ -80,7 +80,7 @@ static enum status work(struct server_loop *x, struct step_record *s) {
     return server_push(x, r->n_step);
 }
 
-/* A rank that only serves has no loss, and nothing else to do. */
+/* A rank that only serves has no loss and no norm. */
 static enum status only_serve(struct server_loop *x, struct step_record *s) {
     memset(s->on_device, 0, N_SCALARS * sizeof *s->on_device);
     return server_serve_clock(x, x->run->n_step);

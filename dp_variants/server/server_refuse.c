@@ -1,4 +1,4 @@
-/* What servers cannot do, a line each: the value, the limit, and what to do instead. */
+/* Refusals of parameter servers. Each has one line: the value, the limit and the remedy. */
 #include "dp_variants/server/server.h"
 
 #include "lib/run/recipe.h"
@@ -51,7 +51,7 @@ static enum status check_own(const struct plan *p) {
     return OK;
 }
 
-/* ---- updates of their own time ---- */
+/* ---- asynchronous updates ---- */
 static const char *no_meeting(const struct plan *p) {
     static const char *const meet[] = {"trace", "save-async", "spike-guard"};
     for (size_t i = 0; i < sizeof meet / sizeof *meet; i++)

@@ -1,7 +1,7 @@
-/* A server that does not wait for all:
+/* A server that does not wait for all workers:
  *
- *   a push comes   its shard = AdamW(its shard, g), version += 1, the worker has finished one clock more
- *   then           every worker that waits for weights of clock t gets them once  t - slowest <= staleness
+ *   at a push      shard = AdamW(shard, g), version += 1, and the worker has finished one clock more
+ *   then           every worker that waits for weights of clock t gets them if  t - slowest <= staleness
  *
  * with `slowest` the least number of clocks that a worker has finished. Asynchronous: no bound. The learning rate
  * depends on the worker's clock, Adam's t on the server's version.
@@ -24,7 +24,7 @@ enum status server_await(struct server_loop *x, int w) {
     return server_receive(x, x->server, worker->message, w, TAG_PUSH, &worker->request);
 }
 
-/* What has come, and what has left. */
+/* Test the message in flight of a worker: a push arrives, or an answer leaves. */
 static enum status look(struct server_loop *x, int w) {
     struct worker *worker = &x->workers[w];
     bool done = false;
@@ -71,7 +71,7 @@ static enum status answer(struct server_loop *x) {
     return OK;
 }
 
-/* The worker whose push is applied next: by the recorded order, else in turn, so that none is always first; -1: none */
+/* The worker whose push is applied next, by the recorded order, or in turn, so that none is always first; -1: none */
 static int next_push(const struct server_loop *x) {
     if (x->order.n && x->version < x->order.n[x->server]) {
         int w = (int)server_log_row(&x->order, x->server, (int)x->version)[LOG_WORKER];
@@ -124,15 +124,15 @@ static enum status apply_all(struct server_loop *x) {
     return OK;
 }
 
-/* After a failure it fails again, and touches nothing. */
+/* After a failure, later calls return the same failure and do nothing. */
 enum status server_serve(void *self) {
     struct server_loop *x = self;
     if (x->failed == OK) x->failed = apply_all(x);
     return x->failed;
 }
 
-/* Wait for one message, and serve the others meanwhile (comm_serve): of the messages in flight, the one of the slowest
- * worker. One always is: the slowest worker may always go on. */
+/* Wait for one message in flight, that of the worker with the fewest clocks, and serve others meanwhile (comm_serve).
+ * One is always in flight, because the slowest worker may always go on. */
 static enum status wait_for_one(struct server_loop *x) {
     struct worker *one = NULL;
     for (struct worker *w = x->workers; w < x->workers + x->ranks.n_workers; w++) {
@@ -141,7 +141,7 @@ static enum status wait_for_one(struct server_loop *x) {
     }
     if (!one) return FAIL(E_INTERNAL, "server %d waits, and no worker has anything to send", x->server);
     enum stage stage = one->stage;
-    one->stage = MET;                                                /* it is not served while it is waited for */
+    one->stage = MET;                                                /* so that server_serve skips this worker */
     TRY(comm_wait(&one->request));
     one->stage = stage;
     return OK;

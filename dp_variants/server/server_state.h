@@ -7,7 +7,7 @@
 #include "dp_variants/server/server_shard.h"
 #include "lib/run/run.h"
 
-/* A server's view of a worker: it waits for a push; has it; owes weights; sends them; all clocks are done. */
+/* A server's view of a worker: awaits its push; has the push; owes it weights; sends them; all clocks are done. */
 enum stage { AWAITED, ARRIVED, OWED, ANSWERED, MET };
 struct worker { enum stage stage; int64_t finished; char *message; struct comm_request request; };
 struct shard { char *message; struct comm_request request; };        /* a worker's message to or from server k */
@@ -17,15 +17,15 @@ struct server_loop {
     struct server_ranks ranks;
     int rank, server;                    /* along AXIS_DP; the number of the server on it, -1: none */
     bool works;
-    int64_t staleness, first_clock, meeting;   /* the clocks at which ranks met, and will meet again */
+    int64_t staleness, first_clock, meeting;   /* the clocks of the last and of the next meeting */
     /* the worker */
     struct shard *shards;                /* [servers] */
-    int64_t *versions;                   /* of the weights here, by server */
+    int64_t *versions;                   /* of this worker's weights, by server */
     /* the server */
     struct worker *workers;              /* [workers] */
-    char *weights;                       /* a copy of its shard, apart from its worker's; NULL: it uses the params */
+    char *weights;                       /* the server's copy of its shard; NULL: the params have it */
     int64_t version;
-    int last;                            /* the worker of its last push: the next worker in turn comes first */
+    int last;                            /* the worker of the last applied push; the next in turn comes first */
     enum status failed;
     struct server_log log, order;
     struct optimizer_elements *elements;     /* [params] */
@@ -46,7 +46,7 @@ enum status server_receive(const struct server_loop *, int k, char *message, int
 /* ---- server_work.c ---- */
 /** Send each server its shard of this clock's gradient. @errors E_COMM  @collective{none} */
 enum status server_push(struct server_loop *, int64_t clock);
-/** Ask each server for its weights, and wait for them. @errors E_COMM, E_TIMEOUT, those of the server here
+/** Wait for each server's weights. @errors E_COMM, E_TIMEOUT, and those of a server on this rank
  *  @collective{none} */
 enum status server_pull(struct server_loop *);
 /** A worker's clock: forward and backward of its own samples, and the step's record. @errors those of ops; E_NUMERIC:
@@ -61,7 +61,7 @@ int64_t server_slowest(const struct server_loop *);
 /** On a rank that only serves: serve until every worker has finished this clock.  @errors as server_serve, E_TIMEOUT
  *  @collective{none} */
 enum status server_serve_clock(struct server_loop *, int64_t clock);
-/** Apply the pushes that have come, and send weights to the workers that may have them. Never waits. loop: a
+/** Apply the pushes that have arrived, and send weights to the workers that may have them. Never waits. loop: a
  *  struct server_loop.
  *  @errors E_COMM, E_INTERNAL  @collective{none} */
 enum status server_serve(void *loop);

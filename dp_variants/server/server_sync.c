@@ -1,13 +1,13 @@
-/* Servers that wait for all, in three events:
+/* Servers that wait for all workers, in three events:
  *
- *   GRAD_READY      of a param, the last in the step: its part k goes to server k, while backward goes on
- *   BACKWARD_END    waits for all of them
- *                   (norm, clip factor and AdamW are the run's, over what each server owns: lib/run/optim.c)
- *   PARAM_PUBLISH   part k comes from server k
+ *   GRAD_READY      if final: send part k of the gradient to server k, while backward continues
+ *   BACKWARD_END    wait for these messages
+ *                   (the run then computes norm, clip factor and AdamW over each server's elements: lib/run/optim.c)
+ *   PARAM_PUBLISH   get part k of the weights from server k
  *
- * Shared servers add gradients of their own and need whole weights: part k is a reduction to server k, and its weights
- * a broadcast. Servers on ranks of their own do neither, and are in no collective with each other: a worker sends
- * part k, and receives it, as messages whose tag is the param's number. The other end: server_alone.c.
+ * Shared servers have gradients of their own and need whole weights. So part k is reduced to server k, and its weights
+ * are broadcast. Servers on ranks of their own need neither. A worker sends part k to server k, and receives it, in
+ * messages whose tag is the param's number; server_alone.c is the other end.
  *
  * What breaks: a worker that keeps old weights of one server. */
 #include "dp_variants/server/server_sync.h"
@@ -21,7 +21,7 @@ static bool is_own(const struct plan *plan) { return server_options(plan)->where
 /* ---- every part of every param, one after the other ---- */
 struct part_walk { int param, k; struct server_part part; };
 
-/* Parts in the same order on all ranks; param -1 at first. of: this param's only; -1: of all. */
+/* Move to the next part, in the same order on all ranks; at->param -1 at first. of: a param; -1: all params. */
 static bool next_part(const struct plan *plan, const struct program *p, int of, struct part_walk *at) {
     if (at->param < 0) *at = (struct part_walk){of < 0 ? 0 : of, -1, {0, 0}};
     for (; at->param < p->n_params && (of < 0 || at->param == of); at->param++, at->k = -1) {

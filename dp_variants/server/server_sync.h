@@ -7,18 +7,18 @@
 struct server_sync {
     struct comm_request *requests;   /* [params][of_param]: with each server, or each worker */
     int of_param;
-    char *room;                      /* a server's on a rank of its own: a part from every worker but the first, */
-    int64_t slot_bytes;              /* bytes between two of them */
+    char *room;                      /* on a server's own rank: a part from every worker but the first */
+    int64_t slot_bytes;              /* from the begin of a part to the next */
 };
 
-/** What a step exchanges. Pure. @errors none  @collective{none} */
+/** Bill the exchanges of a step. Pure. @errors none  @collective{none} */
 enum status server_sync_cost(const struct plan *, const struct program *, struct bill *);
 /** Subscribe to the run's events. @errors E_MEMORY  @collective{none} */
 enum status server_sync_create(struct run *, struct server_sync **);
 void server_sync_destroy(struct server_sync **);   /* NULL is fine */
 
 /* ---- server_alone.c: a server on a rank of its own ---- */
-/** Its messages, and its room. Pure. @errors none  @collective{none} */
+/** Bill its messages and its room. Pure. @errors none  @collective{none} */
 enum status server_alone_cost(const struct plan *, const struct program *, struct bill *);
 /** Take the room, and subscribe. @errors E_MEMORY, E_INTERNAL  @collective{none} */
 enum status server_alone_create(struct run *, struct server_sync *);

@@ -1,8 +1,8 @@
-/* A worker's clock t, where servers do not wait for all:
+/* A worker's clock t, if servers do not wait for all workers:
  *
- *   pull   wait for every server's weights for clock t                    (not after a meeting: it has them)
+ *   pull   wait for every server's weights for clock t                    (after a meeting the worker has them)
  *          forward and backward of its own samples                        g, the mean gradient of these
- *   push   g, its clock and the versions that it was computed with        to every server its shard */
+ *   push   send every server its shard of g, with the clock               and the versions of the weights of g */
 #include "dp_variants/server/server_state.h"
 
 #include "lib/ops/reduce.h"
@@ -28,7 +28,7 @@ enum status server_pull(struct server_loop *x) {
     int n = x->ranks.n_servers;
     for (int k = 0; k < n; k++) {
         struct shard *s = &x->shards[k];
-        TRY(comm_wait(&s->request));                                 /* its push has left */
+        TRY(comm_wait(&s->request));                                 /* the push has left the buffer */
         TRY(server_receive(x, k, s->message, x->ranks.first_server + k, TAG_PULL, &s->request));
     }
     for (int k = 0; k < n; k++) {
@@ -39,7 +39,7 @@ enum status server_pull(struct server_loop *x) {
     return OK;
 }
 
-/* Its mean loss, and the norm of its gradient. */
+/* Record this worker's mean loss and the norm of its gradient. */
 static enum status own_numbers(const struct server_loop *x, struct step_record *s) {
     struct run *r = x->run;
     double *at = s->on_device;

@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Servers that wait for all: the serial run's numbers in every layout; owners; what a server sends and gets; a
- * checkpoint; what is refused, of all modes. */
+ * Servers that wait for all workers have the serial run's numbers in every layout. Tests also check owners, the bytes
+ * that a server sends and gets, checkpoints, and the refusals of all modes. */
 #include "lib/ops/codec.h"
 #include "driver/recipe.h"
 #include "lib/comm/comm_backend.h"
@@ -89,8 +89,8 @@ TEST(test_servers_equal_serial_in_every_layout) {
     assert_int_equal(t.right, t.seen);
 }
 
-/* ---- a run that is looked at ---- */
-/* By the algorithm that the plan prefers, which is in force afterwards: restore. */
+/* ---- bytes of a run ---- */
+/* Open a run with the algorithms that the plan prefers. They stay in force, so callers restore the settings. */
 static enum status open_run(struct run *r, struct plan p) {
     TRY(plan_settle(&p, comm_world_size()));
     TRY(plan_use_comm(&p, false, 1));
@@ -102,14 +102,14 @@ static double sent(const struct run *r, enum comm_op op) {
     return e->sent[0] + e->sent[1];
 }
 
-/* fp64: bytes of the elements that server k has. */
+/* Bytes of server k's elements, in fp64. */
 static double shard_of(const struct run *r, int k, int servers) {
     int64_t n = 0;
     for (int i = 0; i < r->program.n_params; i++) n += server_part(type_n(&r->program.params[i].type), k, servers).n;
     return 8 * (double)n;
 }
 
-/* Out of a server (n-1) S/P in weights; out of each worker every other server's S/P in gradients. */
+/* A server sends (n-1) S/P bytes of weights. A worker sends S/P bytes of gradients to each server on another rank. */
 static bool sends_what_a_server_does(const struct run *r, int servers, int steps) {
     int me = comm_world_rank(), n = comm_world_size();
     double pushed = 0, answered = me < servers ? (n - 1) * shard_of(r, me, servers) : 0;
@@ -131,7 +131,7 @@ TEST(test_a_server_is_the_hot_spot) {
     assert_true(ok);
 }
 
-/* ---- a checkpoint of servers is one of any layout ---- */
+/* ---- a checkpoint of servers loads in other layouts ---- */
 static enum status train_from(struct run *r, int servers, const char *folder, bool save, double *loss) {
     TRY(open_run(r, replicas_plan(servers)));
     return go_on_from(r, folder, save, loss);

@@ -1,10 +1,10 @@
-/* What the tests of servers share. */
+/* Shared by the tests of servers. */
 #pragma once
 
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/run/run.h"
 
-/* A run that is open makes a step and saves, or loads what another one has saved; and goes on for two steps. */
+/* save: make a step of an open run and save it. Otherwise load the checkpoint. Then make two steps. */
 static inline enum status go_on_from(struct run *r, const char *folder, bool save, double *loss) {
     char step[CHECKPOINT_PATH_MAX];
     if (!save) TRY(checkpoint_resolve(folder, step));

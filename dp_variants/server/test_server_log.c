@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * Records of what servers have applied: which orders can be followed, and which files are none. */
+ * Records of applied gradients: orders that no run can follow, and files that are not records. */
 #include "dp_variants/server/server_log.h"
 #include "tests/test.h"
 #include <stdio.h>
@@ -34,8 +34,8 @@ static enum status check_turns(int row, int cell, int value, int n, server_meets
 }
 
 TEST(test_an_order_that_cannot_be_followed_is_refused) {
-    /* each server waits for the other's worker first: 0 answers worker 1 after worker 0's clock 1, and 1 the other
-     * way */
+    /* a circle: worker 0's clock 1 needs weights of server 1 after worker 1's clock 1, which needs weights of server 0
+     * after worker 0's clock 1 */
     const int circle[8][5] = {{0, 0, 0, 0, 0}, {0, 1, 0, 0, 0}, {0, 0, 1, 2, 3}, {0, 1, 1, 3, 2},
                               {1, 0, 0, 0, 0}, {1, 1, 0, 0, 0}, {1, 1, 1, 3, 2}, {1, 0, 1, 2, 3}};
     struct server_log log = log_of(circle, 8);
@@ -44,7 +44,7 @@ TEST(test_an_order_that_cannot_be_followed_is_refused) {
     assert_fails(check_turns(2, 1, 1, 8, never), E_CONFIG, "worker 1's clock 1", "twice");
     assert_fails(check_turns(3, 2, 2, 8, never), E_CONFIG, "clock 2", "2 steps");
     assert_fails(check_turns(3, 3, 1, 8, never), E_CONFIG, "worker 1's clock 1", "server 0");
-    assert_fails(check_turns(2, 3, 0, 3, never), E_CONFIG, "server 0", "gradient 3 of 4");   /* without its own push */
+    assert_fails(check_turns(2, 3, 0, 3, never), E_CONFIG, "server 0", "gradient 3 of 4");   /* lacks its own push */
     assert_fails(check_turns(-1, 0, 0, 8, at_1), E_CONFIG, "worker 0", "clock 1", "--eval-every");
     assert_fails(server_log_check(&log, 2, never, NULL), E_CONFIG, "can never apply");
     server_log_fini(&log);

@@ -18,7 +18,7 @@ TEST(test_server_allows_what_is_at_most_the_staleness_ahead) {
         for (int64_t ahead = -2; ahead < 8; ahead++) assert_true(server_allows(5 + ahead, 5, s) == (ahead <= s));
 }
 
-/* How far ahead of the slowest workers were when they got weights, by the record of server 0. */
+/* The most clocks by which a worker that gets weights is ahead of the slowest, by the record of server 0. */
 static int64_t most_ahead(const char *path, int servers, int workers) {
     struct server_log log;
     int64_t most = -1;
@@ -34,7 +34,7 @@ static int64_t most_ahead(const char *path, int servers, int workers) {
     return most;
 }
 
-/* The last worker begins when rank 0 has gone ahead by `ahead` clocks. */
+/* The last worker begins its first clock when rank 0 has done clocks 0 .. `ahead`. */
 static enum status run_ahead(struct run *r, struct plan p, int64_t ahead) {
     int32_t word = 1;
     struct comm_request request = {0};
@@ -64,14 +64,14 @@ static int64_t ahead_under(enum server_where where, int mode, int64_t staleness,
 TEST(test_workers_are_as_far_ahead_as_the_bound_lets_them) {
     if (comm_world_size() == 1) skip();
     for (enum server_where where = SERVER_SHARED; where <= SERVER_OWN; where++) {
-        if (comm_world_size() - (where == SERVER_OWN) < 2) continue;                          /* one worker */
+        if (comm_world_size() - (where == SERVER_OWN) < 2) continue;                          /* one worker only */
         for (int64_t s = 0; s < 3; s++) assert_int_equal(ahead_under(where, SERVER_SSP, s, s), s);
         assert_true(ahead_under(where, SERVER_ASYNC, 0, CLOCKS - 2) >= CLOCKS - 2);
     }
 }
 
 /* ---- a server on a rank of its own ---- */
-/* Deaf: it calls nothing that looks for messages, until the file is there. */
+/* Wait until the file exists. Meanwhile the rank is deaf: it makes no call that progresses messages. */
 static bool wait_deaf(const char *path) {
     const struct timespec nap = {0, 1000000};
     for (double until = clock_s() + 30; clock_s() < until; nanosleep(&nap, NULL))
@@ -93,8 +93,8 @@ static enum status run_among_the_deaf(struct run *r, struct plan p, const char *
     return OK;
 }
 
-/* Every server's log begins with this worker's rows. Its last two may come later: the file `done` is there before its
- * last clock, which waits until servers have applied the push before. */
+/* Every server's log must begin with this worker's rows, except the last two. The file `done` exists before the
+ * worker's last clock, when servers may not yet have applied the push before. */
 static bool all_but_its_last_two_come_first(const char *path, int servers, int workers, int worker) {
     struct server_log log;
     bool ok = server_log_read(&log, path, servers, workers) == OK;
@@ -104,7 +104,7 @@ static bool all_but_its_last_two_come_first(const char *path, int servers, int w
     return ok;
 }
 
-/* A server that shares a rank answers when that rank looks: this would not end. */
+/* With shared servers this test would not end, because such a server answers only when its worker progresses. */
 TEST(test_a_server_of_its_own_waits_for_no_workers_rows) {
     char done[OPTION_TEXT_MAX];
     bool ok = true;
@@ -124,7 +124,7 @@ TEST(test_a_server_of_its_own_waits_for_no_workers_rows) {
 }
 
 /* ---- meeting ---- */
-/* On those that work; servers have shards. */
+/* Do all workers have the same weights, and servers their shards of these? */
 static bool same_everywhere(const struct run *r) {
     bool same = true;
     for (int i = 0; i < r->program.n_params; i++) {
@@ -140,7 +140,7 @@ static bool same_everywhere(const struct run *r) {
     return agree_all(same);
 }
 
-/* Two clocks, a meeting, a save; three more, and the end. What was saved goes on in another layout. */
+/* Two clocks, a meeting and a save; then three clocks to the end. The checkpoint loads in plain dp. */
 static bool meets_and_saves(enum server_where where) {
     char folder[OPTION_TEXT_MAX], step[CHECKPOINT_PATH_MAX];
     struct run r;
@@ -170,7 +170,7 @@ TEST(test_ranks_meet_with_the_same_weights_and_may_save) {
     if (comm_world_size() > 1) assert_true(meets_and_saves(SERVER_OWN));
 }
 
-/* One worker waits for no other: the serial run, to the bit. */
+/* One worker and one server equal the serial run to the bit. */
 TEST(test_one_worker_is_the_serial_run) {
     if (comm_world_size() > 1) skip();
     struct run r[2];

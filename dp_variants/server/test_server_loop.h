@@ -1,4 +1,4 @@
-/* What the tests of servers that do not wait share: their plan, and a run of CLOCKS clocks. */
+/* Shared by the tests of asynchronous servers: a plan, and a run of CLOCKS clocks. */
 #pragma once
 
 #include "dp_variants/server/server.h"
@@ -8,7 +8,7 @@
 #include "tests/test.h"
 #include <stdio.h>
 
-enum { CLOCKS = 6, MAX_SERVERS = 2, MAX_WORKERS = 4, SAMPLES = 4 };  /* SAMPLES: of a worker's clock */
+enum { CLOCKS = 6, MAX_SERVERS = 2, MAX_WORKERS = 4, SAMPLES = 4 };  /* SAMPLES: of a worker in a clock */
 
 /* fp64; no dropout, whose masks depend on a sample's place in the batch. */
 static inline struct plan loop_plan(int servers, enum server_where where, int mode) {
@@ -26,7 +26,7 @@ static inline struct plan loop_plan(int servers, enum server_where where, int mo
     return p;
 }
 
-/** As many servers as there may be here: none on ranks of their own in a world of one. */
+/** The most servers that this world allows. With one rank, none is on a rank of its own. */
 static inline int most_servers(enum server_where where) {
     int n = comm_world_size() - (where == SERVER_OWN);
     return n < MAX_SERVERS ? n : MAX_SERVERS;
@@ -44,7 +44,7 @@ static inline enum status open_loop(struct run *r, struct plan p, int64_t flush_
     return OK;
 }
 
-/** CLOCKS clocks; the last worker is slow, and looks at its mail meanwhile. @collective{world} */
+/** Run CLOCKS clocks. The last worker is slow, and progresses messages meanwhile. @collective{world} */
 static inline enum status run_clocks(struct run *r, struct plan p, double slow_s) {
     TRY(open_loop(r, p, CLOCKS));
     for (int i = 0; i < CLOCKS; i++) {

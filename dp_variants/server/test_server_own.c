@@ -1,8 +1,8 @@
 /* ranks: 2 4  device: cpu
  *
- * Servers on ranks of their own that wait for all: the serial run's numbers in layouts of dp, tp and pp, in every
- * precision; what they hold, send and get; checkpoints to and from other layouts; what is refused. Batches are
- * of 12, which 1, 2 and 3 workers divide. */
+ * Servers on ranks of their own that wait for all workers have the serial run's numbers in layouts of dp, tp and pp, in
+ * every precision. Tests also check their memory, the bytes that they send and get, checkpoints to and from other
+ * layouts, and refusals. A batch has 12 samples, which 1, 2 and 3 workers divide. */
 #include "dp_variants/server/server.h"
 #include "dp_variants/server/test_server.h"
 #include "driver/recipe.h"
@@ -63,7 +63,7 @@ static void try_layout(void *self, const struct plan *p) {
     t->right += layout_is_serial(p, OK, t->reference);
 }
 
-/* dp=1 has no room for a server, and is refused: layouts_each leaves it out. */
+/* layouts_each leaves out dp=1, which is refused, because it leaves no worker. */
 TEST(test_servers_of_their_own_equal_serial_in_every_layout) {
     struct reference ref;
     struct plan serial = own_plan(0);
@@ -79,8 +79,8 @@ TEST(test_servers_of_their_own_equal_serial_in_every_layout) {
     assert_int_equal(t.right, t.seen);
 }
 
-/* One worker and one server make the sums that one rank makes: the serial run, to the bit, whatever it computes in. In
- * fp16 the first loss scale is too large, and both skip steps. */
+/* One worker and one server make the same sums as one rank, so they equal the serial run to the bit in every precision.
+ * In fp16 the first loss scale is too large, so that both skip steps. */
 static const struct trial { int precision, fp8; } TRIALS[] = {
     {PRECISION_FP64, 0}, {PRECISION_FP32, 0}, {PRECISION_BF16, 0}, {PRECISION_FP16, 0}, {PRECISION_FP32, 1}};
 enum { N_TRIALS = sizeof TRIALS / sizeof *TRIALS, STEPS = 5 };
@@ -143,7 +143,7 @@ TEST(test_a_server_of_its_own_holds_its_shard_and_no_activations) {
             const int64_t *bytes = r.memory.bytes[TIER_DEVICE];
             for (int i = 0; i < r.program.n_params; i++) own += r.program.params[i].own_n;
             for (int i = 0; i < r.program.n_params && rank == 0; i++) all += type_n(&r.program.params[i].type);
-            int64_t room = 64 * r.program.n_params;                  /* of alignment */
+            int64_t room = 64 * r.program.n_params;                  /* alignment gaps at most */
             if (rank < 2) {
                 assert_true(own == 0 && bytes[ROLE_OPTIM] == 0 && bytes[ROLE_ACT] > 0 && bytes[ROLE_PARAM] >= 8 * all);
             } else {
@@ -160,7 +160,7 @@ TEST(test_a_server_of_its_own_holds_its_shard_and_no_activations) {
     }
 }
 
-/* fp64: bytes of the elements that server k has. */
+/* Bytes of server k's elements, in fp64. */
 static double shard_of(const struct run *r, int k, int servers) {
     int64_t n = 0;
     for (int i = 0; i < r->program.n_params; i++) n += server_part(type_n(&r->program.params[i].type), k, servers).n;
@@ -172,7 +172,7 @@ static double moved(const struct run *r, enum comm_op op) {
     return op == COMM_SEND ? e->sent[0] + e->sent[1] : (double)e->calls;
 }
 
-/* Out of a worker S in gradients, and into it P messages a param; out of a server W S/P in weights. */
+/* A worker sends S bytes of gradients and receives P messages a param. A server sends W S/P bytes of weights. */
 static bool sends_what_it_should(const struct run *r, int servers, int steps) {
     int rank = comm_world_rank(), workers = comm_world_size() - servers, parts = 0;
     double all = 0;
@@ -202,7 +202,7 @@ static enum status train_from(struct run *r, const struct plan *p, const char *f
     return go_on_from(r, folder, save, loss);
 }
 
-/* Saved by the first of them; all go on alike. */
+/* plans[0] saves and goes on. The other plans load, and must get the same loss. */
 static bool go_on_alike(const struct plan *plans, int n, const char *name) {
     char folder[CHECKPOINT_PATH_MAX];
     double loss[4] = {0};

@@ -1,9 +1,9 @@
 /* ranks: 1 2 4  device: cpu
  *
- * What a run computes whose servers do not wait for all. It depends on the order of arrival, so it is held against
- * its own record: one process computes every gradient again from the weights that it was of, and has the same bits.
- * And a run can be had again, from its record, or from an order made by hand: the delayed-gradient loop w_{u+1} =
- * AdamW(w_u, g(w_{u - tau})). Bytes and memory, too. */
+ * Numbers of asynchronous servers depend on the order of arrival, so a run is compared with its own record: one process
+ * computes every gradient again, from the recorded version of the weights, and must have the same bits. A run can also
+ * follow a record, or an order made by hand: the delayed-gradient loop w_{u+1} = AdamW(w_u, g(w_{u - tau})). Bytes and
+ * memory are the planned ones. */
 #include "dp_variants/server/test_server_loop.h"
 
 #include "dp_variants/server/server_log.h"
@@ -14,8 +14,8 @@
 
 enum { MAX_UPDATES = MAX_WORKERS * CLOCKS };
 
-/* ---- one process that does the same ---- */
-/* past[k][v]: the whole model's elements, of which those of server k are as in its version v. */
+/* ---- one process that replays a record ---- */
+/* past[k][v]: all elements of the model; those of server k are in its version v. */
 struct replay {
     struct run run;
     int n_servers, n_workers, n_elements;
@@ -86,7 +86,7 @@ static void replay_fini(struct replay *x) {
     run_destroy(&x->run);
 }
 
-/* g of a worker's clock, with shard k of version versions[k]; once. */
+/* Compute g of a worker's clock, once, from shard k in version versions[k]. */
 static enum status compute_gradient(struct replay *x, int worker, int64_t clock, const int64_t *versions) {
     struct run *r = &x->run;
     double **g = &x->gradient[worker][clock];
@@ -119,7 +119,7 @@ static bool there(const struct replay *x, const int64_t *versions) {
     return true;
 }
 
-/* Every server's rows in their order, as far as the weights are there that they were computed with. */
+/* Replay every server's rows in order, each as soon as the weights of its gradient exist. */
 static enum status replay_log(struct replay *x, const struct server_log *log) {
     for (bool moved = true; moved;) {
         moved = false;
@@ -138,7 +138,7 @@ static enum status replay_log(struct replay *x, const struct server_log *log) {
     return OK;
 }
 
-/* To the bit, on this rank: the weights that it has. */
+/* Does this rank have the replay's weights, to the bit? */
 static bool has_weights_of(const struct run *r, struct replay *x) {
     bool same = true;
     for (int k = 0; k < x->n_servers; k++) each_part(x, k, weight_from, x->past[k][x->version[k]], NULL);
@@ -196,7 +196,7 @@ TEST(test_server_replay_is_the_run_to_the_bit) {
 }
 
 /* ---- an order ---- */
-/* In turn, each computing with what it got after its own last push: tau = n - 1 after the first clock. */
+/* Workers push in turn, each with the weights that followed its own last push: tau = n - 1 after the first clock. */
 static void write_turns(const char *path, int servers, int workers) {
     FILE *f = comm_is_rank_0() ? fopen(path, "w") : NULL;
     for (int k = 0; f && k < servers; k++)
@@ -209,7 +209,7 @@ static void write_turns(const char *path, int servers, int workers) {
     (void)comm_barrier(group_world());
 }
 
-/* The loop as papers write it, knowing nothing of records. */
+/* The loop as papers write it, without a record. */
 static enum status delayed_gradients(struct replay *x) {
     int n = x->n_workers;
     for (int u = 0; u < n * CLOCKS; u++) {
@@ -244,7 +244,7 @@ TEST(test_server_order_is_the_delayed_gradient_loop) {
     assert_true(ok);
 }
 
-/* Two files of the same rows, but for the seconds. */
+/* Do two files have the same rows, apart from the seconds? */
 static bool same_logs(const char *a, const char *b, int servers, int workers) {
     struct server_log one, two;
     size_t bytes = sizeof(int64_t) * (size_t)(LOG_VERSION + servers) * CLOCKS * (size_t)workers;
