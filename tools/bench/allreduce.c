@@ -1,14 +1,14 @@
-/* build/bench-allreduce: how fast ways of all-reduce are on this machine, by size, as CSV.
+/* build/bench-allreduce: the speed of all-reduce algorithms on this machine, by size, as CSV.
  *
  *   mpirun --oversubscribe -n 4 build/bench-allreduce [--smallest BYTES] [--largest BYTES] [--only NAME] [--samples N]
  *       [--algorithms] [--ranks-per-node N] [--placement block|cyclic] [--link-inside LINK] [--link-between LINK]
  *
- * A line a way and size: algorithm, ranks, bytes, seconds, bus_bandwidth, least_seconds, simulated_seconds. The last
- * is for links that are emulated, and of lib/comm's named algorithms: what their tables take by themselves, in which
- * adding is free (its time is the machine's). Each is first run on small
- * whole numbers and its sum checked; a wrong one ends the job. Then samples are taken: a barrier, and enough runs in a
- * row to take some milliseconds; a sample is as long as on the slowest rank. Seconds are the median sample's;
- * least_seconds, the best one's, says how much else went on meanwhile.
+ * One line per algorithm and size: algorithm, ranks, bytes, seconds, bus_bandwidth, least_seconds, simulated_seconds.
+ * simulated_seconds is for emulated links and lib/comm's named algorithms: the time of their tables, in which additions
+ * are free. Each algorithm first sums small whole numbers; a wrong sum ends the job. Then it takes samples: a barrier,
+ * and enough runs in a row to take some milliseconds, timed on the slowest rank. seconds is the median of the samples,
+ * least_seconds the smallest: their difference shows what other load
+ * the machine had.
  *
  * Bus bandwidth, the formula of nccl-tests (PERFORMANCE.md). An all-reduce of S bytes on n ranks has to move 2 S
  * (n-1)/n in and out of every rank: each of the S/elements sums needs n-1 additions somewhere, and its result n-1
@@ -16,8 +16,8 @@
  *
  *     bus_bandwidth = (S / seconds) 2 (n-1)/n            bytes/s
  *
- * is what the wire of a rank carries if nothing is sent twice, and can be held against that wire's speed, whatever n
- * is. What an algorithm sends beyond that (a tree does) does not count in its favour. */
+ * is what a rank's wire carries if nothing is sent twice, so it can be compared with the wire's speed for every n.
+ * Bytes that an algorithm sends beyond that (a tree does) do not raise it. */
 #include "driver/compare/compare_measure.h"
 #include "lessons/02-collectives/all_reduce/all_reduce.h"
 #include "lib/base/clock.h"
@@ -52,7 +52,7 @@ static const struct option OPTIONS[] = {
     {"link-between", OPTION_TEXT, "", 0, 0, NULL, "", "the same", "bench", AT(link_between)},
 };
 
-/* ---- the ways: to add one, add a line ---- */
+/* ---- the algorithms: one per line ---- */
 typedef enum status reducer(const struct group *, float *x, int64_t count, float *scratch);
 
 static enum status library(const struct group *g, float *x, int64_t count, float *scratch) {
@@ -70,7 +70,7 @@ static const struct way { const char *name; reducer *run; const struct comm_algo
 enum { N_WAYS = sizeof WAYS / sizeof *WAYS };
 static const double SAMPLE_S = 4e-3;
 
-/* ---- one way, one size ---- */
+/* ---- one algorithm, one size ---- */
 
 /* Whole numbers below 2^24: exact in any order. Element i of rank r is r + i mod 7. */
 static enum status check(const struct way *way, struct buffers *b) {
@@ -103,7 +103,7 @@ static enum status measure(const struct way *way, struct buffers *b, int64_t n_s
     return OK;
 }
 
-/* The table on the links that are emulated, or "": there are none, or there is no table. */
+/* The simulated seconds of the algorithm's table on the emulated links; "" without links or without a table. */
 static enum status simulate(const struct way *way, int64_t count, char *text, size_t bytes) {
     const int element = sizeof(float), n = comm_world_size();
     const struct hop_links *links = comm_links_emulated();
@@ -176,7 +176,7 @@ static enum status run_ways(const struct request *q, struct buffers *b, double *
         TRY(run_way(&WAYS[i], q, b, samples));
         any = true;
     }
-    if (q->algorithms && !comm_links_emulated())             /* what the library sends cannot be slowed */
+    if (q->algorithms && !comm_links_emulated())             /* the library's messages cannot be slowed */
         TRY(run_rule("library", &(struct comm_rule){.library = true}, q, b, samples, &any));
     for (int i = 0; comm_algorithms[i] && q->algorithms; i++)
         TRY(run_rule(comm_algorithms[i]->name, &(struct comm_rule){.algorithm = comm_algorithms[i]}, q, b, samples,
@@ -215,8 +215,8 @@ static enum status bench(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    alarm(600);                                                      /* MPI can wait forever for a process that never
-                                                                      * came */
+    alarm(600);                                                      /* MPI can wait forever for a process that does
+                                                                      * not come */
     enum status status = comm_start(&argc, &argv);
     if (status == OK) status = bench(argc, argv);
     status_report();

@@ -1,14 +1,14 @@
-/* build/bench-disk: does the update of states in a file go as fast as the disk?
+/* build/bench-disk: do updates of states in a file run at the disk's speed?
  *
  *   build/bench-disk --offload optimizer --offload-to disk --offload-path DIR [train's options]
  *                    e.g. --zero 1 --layers 12 --hidden 768 --heads 12 --precision bf16 --offload-io threads
  *
- * First the disk alone: files as large as what an update reads, in the same folder, in transfers of 1 MiB around the
- * page cache: one after the other (pread, pwrite), and eight in flight with the run's engine; writing, reading, and
- * both at once, as an update does. Then updates of a run of one rank, with gradients that are zero: all of a step but
- * computing forward and backward. The ratio is of the update's bytes a second, both ways, to the best of the disk alone
- * doing both; with AdamW hidden behind the transfers it is 1. A write cache makes the first numbers better than the
- * disk is: take files that are larger, and let --rounds N (first, default 3) passes go by; medians are printed. */
+ * First it measures the disk alone: files as large as an update reads, in the same folder, in transfers of 1 MiB around
+ * the page cache: one after the other (pread, pwrite), and eight in flight with the run's engine; writing, reading, and
+ * both at once, as an update does. Then it measures updates of a run of one rank, with zero gradients: a step without
+ * forward and backward. The ratio is the update's bytes per second, both ways, to the best of the disk alone doing
+ * both; it is 1 if AdamW is hidden behind the transfers. A write cache makes the first numbers too good: use larger
+ * files, and more passes (--rounds N, as the first option; default 3). Medians are printed. */
 #define _GNU_SOURCE /* O_DIRECT */
 #include "driver/recipe.h"
 #include "driver/setup.h"
@@ -36,7 +36,7 @@ static double median(double *x, int n) {
 }
 
 /* ---- the disk alone ---- */
-/* What transfer i of a pass does: of both ways every other one reads, and each way has half of the file. */
+/* Does transfer i write? In BOTH every other transfer reads, and each direction has half of the file. */
 static bool writes(enum direction d, int64_t i) { return d == WRITES || (d == BOTH && i % 2); }
 
 static enum status pass_in_turn(const struct disk *disk, enum direction d, char *memory) {
@@ -62,7 +62,7 @@ static enum status pass_in_flight(struct disk *disk, enum direction d, char *mem
     return OK;
 }
 
-/* MB a second of the best way, medians. */
+/* MB per second of the faster way; medians. */
 static enum status measure_alone(struct disk *disk, enum direction d, int rounds, double *best) {
     double rates[2][MOST_ROUNDS];
     char *memory;

@@ -3,12 +3,12 @@
  *
  *   OMP_NUM_THREADS=2 build/bench-gemm [--tokens 1024] [--hidden 768] [--vocab 4096] [--rounds 9]
  *
- * A line a product: form (N as stored, T transposed, of A and B), m, n, k, and medians of the rounds: GFLOP/s of both,
- * their ratio, and of ours the share of the FMA peak of these cores, which is measured before each product, as a
- * machine's clock and neighbors change. The two take turns. Operands rotate through half a GiB, so that none is in a
- * cache; where there is a bias, oneDNN gets it as what C starts from, and the time of writing it there is counted. Both
- * results are compared; if they differ by more than rounding, that is an error. So is a product of ours that is faster
- * than 1.02 of the peak: then the peak is measured wrongly, and so are the shares of it. */
+ * One line per product: form (N as stored, T transposed, of A and B), m, n, k, and medians of the rounds: GFLOP/s of
+ * both, their ratio, and our share of the FMA peak of these cores. The peak is measured before each product, because
+ * the clock and other load change. The two libraries take turns. Operands rotate through half a GiB, so that no cache
+ * holds them. oneDNN gets a bias as C's initial value, and the time of writing it counts. If the results differ by more
+ * than rounding, that is an error. A product of ours above 1.02 of the peak is an error, too: then the peak is measured
+ * wrongly, and so are the shares. */
 #include "lib/base/clock.h"
 #include "lib/base/option.h"
 #include "lib/base/sort.h"
@@ -31,7 +31,7 @@ static const struct option OPTIONS[] = {
     {"rounds", OPTION_INT, "9", 1, 99, NULL, "", "of which the median is taken", "bench", AT(rounds)},
 };
 
-/* ---- memory: operands are taken from a pool one after the other, and from its beginning again ---- */
+/* ---- memory: operands are taken from a pool in turn, which begins again at its end ---- */
 enum { POOL = 1 << 27 };
 static float *pool;
 static int64_t used;
@@ -75,7 +75,7 @@ static double median(double *x, int64_t n) {
     return x[n / 2];
 }
 
-/* Sums of k terms that are not negative, and a bias: in whatever order, k roundings of no more than the sum. */
+/* The k terms and the bias are not negative, so any order has k roundings of at most the sum each. */
 static enum status compare(const struct gemm *g, const float *ours, const float *theirs) {
     double bound = 2 * (double)(g->k + 1) * 0x1p-24;
     for (int64_t i = 0; i < g->m * g->n; i++)
@@ -87,7 +87,7 @@ static enum status compare(const struct gemm *g, const float *ours, const float 
 static enum status measure(struct gemm g, bool bias, int64_t rounds, void *work) {
     double rate[2][99], of_peak[99], ratio[99], flops = 2.0 * (double)g.m * (double)g.n * (double)g.k;
     g.alpha = 1, g.ab_dtype = g.c_dtype = FP32;
-    for (int64_t r = -1; r < rounds; r++) {                          /* the first is left out */
+    for (int64_t r = -1; r < rounds; r++) {                          /* the first round warms up */
         double most = peak();
         struct operands x = {take(g.m * g.k), take(g.k * g.n), bias ? take(g.n) : NULL, NULL, work};
         float *c[2] = {take(g.m * g.n), take(g.m * g.n)};

@@ -6,11 +6,11 @@
  *   --model NAME    only these sizes (default: both)
  *   --json FILE     the table as JSON
  *   --small         tiny sizes, few samples: tries the program, for instance on the emulated device; its times say
- *                   nothing
+ *                   mean nothing
  *
  * How it measures. Operands hold random numbers. Each case has several sets of them, together more than any cache
  * holds, and runs go around the sets. After a warm-up a sample is enough runs to take a few milliseconds,
- * between two events on the compute stream; the time is the median of the samples, divided. The yardsticks are taken in
+ * between two events on the compute stream; the time is the samples' median / runs. The yardsticks are measured in
  * the same minute: a large copy within the device's memory (bytes read plus bytes written), and a large bf16 product.
  * An op's bytes are those that must move: each operand once. So "of copy" is the share of the bandwidth that any kernel
  * could reach. */
@@ -53,7 +53,7 @@ static enum status take_samples(const struct bench_case *s, int n, int runs, cud
     return OK;
 }
 
-/* The number of runs with which a sample takes sample_s, and every set has its turn equally often. */
+/* The number of runs that take sample_s and use every set equally often. */
 static int runs_of_sample(const struct bench_case *s, double run_s, double sample_s) {
     double rounds = ceil(sample_s / (run_s * s->n_sets + 1e-9));
     if (rounds < 1) rounds = 1;
@@ -100,7 +100,7 @@ static enum status look_at(const struct device *d, const struct tensor *t, int64
     return OK;
 }
 
-/* The beginning and the end of each result, which was full of NaN before. */
+/* Check the beginning and the end of each result, which is full of NaN before the runs. */
 static enum status check_results(const struct bench_case *s, int64_t *bad) {
     *bad = 0;
     for (int i = 0; i < s->n_results; i++) {

@@ -1,4 +1,4 @@
-/* Subjects of bench-kernels: the optimizer and the gradient norm, over all of a model's params in one call. */
+/* Cases of bench-kernels: the optimizer and the gradient norm, over all of a model's params in one call. */
 #include "tools/bench/kernels.h"
 
 #include "lib/device/arena.h"

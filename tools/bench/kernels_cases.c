@@ -1,7 +1,7 @@
 /* The cases of bench-kernels: GPT-2's ops at the sizes of a model, each with enough sets of operands to leave the
  * caches.
  *
- * An op's operands are laid out as a training run has them: what the op did not declare in `needs` is not there,
+ * An op's operands are laid out as in a training run: operands that the op does not declare in `needs` are absent,
  * gradients are in the weights' dtype, weights' gradients are added to. Before a backward row is timed, its forward row
  * runs once on each set, for the statistics that backward reads. */
 #include "tools/bench/kernels.h"
@@ -116,7 +116,7 @@ static struct call empty_call(const struct timed_op *o, const struct device *d) 
     return c;
 }
 
-/* All operands of a set, one after the other; memory NULL: only say how many bytes they take. */
+/* Place all operands of a set one after the other; memory NULL: only count. @return their bytes */
 static int64_t lay_out(const struct timed_op *o, struct call *c, char *memory) {
     const struct op *op = o->step.op;
     int64_t at = 0;
@@ -140,7 +140,7 @@ static void keep(struct tensor *t, unsigned mask) {
         if (!(mask >> i & 1)) t[i].data = NULL;
 }
 
-/* What a run would give this row. A gradient that is a view of another lies at its address. */
+/* The operands that a run gives this row. A gradient that is a view has the address of the other one. */
 static struct call call_of_row(const struct timed_op *o, const struct call *all) {
     const struct op *op = o->step.op;
     struct call c = *all;
@@ -215,7 +215,7 @@ static void note_results(struct bench_case *s, const struct timed_op *o) {
         s->result[s->n_results++] = c->dweight[i];
 }
 
-/* Memory for the sets, filled; takes `o` over. As many sets as it takes to move rotate_bytes, and one at least. */
+/* Allocate and fill the sets; takes `o` over. There are enough sets to move rotate_bytes, and one at least. */
 static enum status op_finish(struct bench_case *s, struct timed_op *o, const struct pool *p,
                              const struct scale *scale) {
     const struct device *d = p->device;

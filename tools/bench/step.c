@@ -3,14 +3,14 @@
  *   build/bench-step [--json FILE] [train's options]    e.g. --layers 2 --hidden 768 --heads 12 --seq 1024
  *
  * The proof: before a step is started, the compute stream is blocked by a host function that returns only on request.
- * Nothing after it can run. If run_step_start comes back while the stream still stands still, then no call in it, of
- * this project or of cuBLASLt, cuDNN or NCCL, waited for the work of the step or for anything before it. If something
- * does wait, the block gives way after HOLD_S seconds, and the run fails. Steps before have loaded the kernels and made
+ * Nothing after it can run. If run_step_start returns while the stream is still blocked, then no call in it, of this
+ * project or of cuBLASLt, cuDNN or NCCL, waited for the work of the step or for anything before it. If a call
+ * does wait, the block gives way after HOLD_S seconds, and the run fails. Warm-up steps load the kernels and make
  * the libraries' plans, which may wait. Calls of the CUDA runtime that wait, from this project's code, are counted by
  * name too (the linker's --wrap), so that a failure says where to look.
  *
- * What breaks it: a GPU takes about a thousand launches ahead, and then the host waits for room. So the model is small
- * in layers; a longer one queues the same calls more often. Between cudaProfilerStart and Stop lies one step,
+ * What breaks it: a GPU takes about a thousand launches ahead, and then the host waits for room. So the model has few
+ * layers; a deeper model queues the same calls more often. Between cudaProfilerStart and Stop lies one step,
  * unblocked, for `nsys profile --capture-range=cudaProfilerApi`. The emulated device counts its host's waits itself,
  * and that count must agree. */
 #include "driver/recipe.h"
@@ -76,9 +76,9 @@ static void stand_in_the_way(void *self) {
 struct result { double queue_ms, step_ms; int blocked_steps, let_through, counted; bool emulated; };
 static int waits_of(const struct result *x) { return x->let_through + x->counted + named_waits(); }
 
-/* A step that is queued after the block. */
+/* Queue a step behind the block. */
 static enum status step_behind_a_block(struct run *r, struct result *out) {
-    static struct gate gate;         /* outlives an error return: the driver's thread may still look at it */
+    static struct gate gate;         /* static: after an error return the driver's thread may still read it */
     gate = (struct gate){0};
     cudaError_t error = cudaLaunchHostFunc((cudaStream_t)r->device->stream, stand_in_the_way, &gate);
     if (error != cudaSuccess) return FAIL(E_DEVICE, "cudaLaunchHostFunc: %s", cudaGetErrorString(error));
@@ -116,7 +116,7 @@ static enum status check(struct run *r, struct result *out) {
     return step_for_a_profiler(r, out);
 }
 
-/* ---- what it says ---- */
+/* ---- the report ---- */
 static enum status report(const struct run *r, const struct result *x, const char *json) {
     printf("%s, %" PRId64 " layers: %d of %d steps were queued while the device stood still, %d waits%s",
            r->device->name, r->plan.layers, x->blocked_steps, CHECKED_STEPS, waits_of(x),

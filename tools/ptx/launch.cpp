@@ -1,9 +1,9 @@
 /* Kernels that nvcc compiled, run by the interpreter of their PTX instead of a GPU.
  *
- * nvcc makes two things of a .cu file: PTX for the GPU, and host code that hands a launch to the CUDA runtime. This is
- * the part of the runtime that the host code calls: it passes PTX, grid, arguments and all of device memory to
- * tools/ptx/server.py over a socket, waits, and takes the memory back. The rest of the runtime are tests/simt's fakes.
- * So the launchers, their grids and their arguments are the real ones too.
+ * nvcc makes two things of a .cu file: PTX for the GPU, and host code that hands a launch to the CUDA runtime. This
+ * file is the part of the runtime that the host code calls: it passes PTX, grid, arguments and all of device memory to
+ * tools/ptx/server.py over a socket, waits, and reads the memory back. tests/simt's fakes are the rest of the runtime.
+ * So the launchers, their grids and their arguments are the real ones, too.
  *
  *   module  I BYTES, text                                 the PTX of the I-th object that was linked
  *   sizes   I KERNEL                  -> sizes of its arguments in bytes
@@ -24,9 +24,9 @@
 struct kernel { int module; std::string name; std::vector<size_t> sizes; bool known; };
 
 static std::map<char *, size_t> memory;                     /* device memory that is allocated */
-static bool failed;                                         /* a launch, since simt_take_error was asked */
+static bool failed;                                         /* a launch failed since the last simt_take_error */
 
-/* By the host function that stands for it. Registered before main by objects that know no order, hence the function. */
+/* By host function. Objects register kernels before main in no fixed order, so a function holds the map. */
 static std::map<const void *, kernel> &kernels(void) {
     static std::map<const void *, kernel> all;
     return all;
@@ -97,8 +97,8 @@ int simt_take_error(void) {
     return was;
 }
 
-/* A fat binary's wrapper points to its header (16 bytes, the last 8 the size of what follows); uncompressed, the PTX
- * lies in there as it is. */
+/* A fat binary's wrapper points to its header (16 bytes; the last 8 are the size of the rest). An uncompressed binary
+ * contains the PTX as plain text. */
 void **__cudaRegisterFatBinary(void *wrapper) {
     static int n_modules;
     const char *header = *(const char *const *)((const char *)wrapper + 8);
