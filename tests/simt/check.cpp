@@ -1,17 +1,17 @@
-/* Every access that a kernel makes to memory, checked. Compiled with -fsanitize=thread, kernels call the functions at
+/* Checks every memory access of kernels. Compiled with -fsanitize=thread, kernels call the functions at
  * the end of this file (__tsan_read4 and the like) before each access; the sanitizer's own runtime is not linked.
  *
- * Race: two accesses to the same bytes by different threads, at least one of them a write, not both atomic, and nothing
- * between them that orders them. What orders, for threads of one block: a __syncthreads; for lanes of one warp also a
- * __syncwarp. Blocks of one launch are never ordered. Launches always are: on one stream they are, and streams are the
- * fake's business. So "how many barriers has the block passed, how many its warp" at either access is all that the
- * check needs:
+ * Race: two accesses to the same bytes by different threads, at least one of them a write, not both atomic, and not
+ * ordered. A __syncthreads orders the threads of one block, and a __syncwarp also the lanes of one warp. Blocks of one
+ * launch are never ordered. Launches count as ordered, because streams are the fake's task.
+ * So the check needs only how many barriers the block and the warp have passed at either
+ * access:
  *
  *   ordered(old, new)   same thread, or old.block_epoch < new.block_epoch,
  *                       or same warp and old.warp_epoch < new.warp_epoch
  *
- * A cell remembers the last write, and two reads: the newest of one warp and one of another warp. More are not needed:
- * whichever thread writes later, one of the two is not of its warp, and no barrier stands between. Several lanes of one
+ * A cell stores the last write, and two reads: the newest of one warp and one of another warp. Two are enough, because
+ * one of them is not of the warp of a later writer, and no barrier lies between. Several lanes of one
  * warp that read at one epoch are one read with the flag ANY_LANE. */
 #include "check.h"
 #include "fiber.h"
@@ -46,7 +46,7 @@ struct touch {
     bool is_write;
     const void *code;
     struct region *region;
-    uint32_t first_serial;                                   /* marks of older blocks mean nothing here */
+    uint32_t first_serial;                                   /* marks of blocks before it do not count */
     struct mark mark;
 };
 
@@ -77,7 +77,7 @@ static const char *missing_order(const struct touch *t, const struct mark *old) 
     return "with no barrier between them";
 }
 
-/* The other thread. Of several that one mark stands for, not the present one. */
+/* The other thread of a race. If its mark stands for several threads, not the present one. */
 static const char *other_text(const struct touch *t, const struct mark *old) {
     char *text = turn_text();
     int thread = old->thread, warp = thread / WARP;
@@ -127,7 +127,7 @@ static inline bool races(const struct touch *t, const struct mark *old) {
     return unordered(t, old) && !harmless(t, old);
 }
 
-/* Atomics gather: the mark of the newest also stands for the older ones that are not ordered before it. */
+/* The newest atomic's mark also stands for older atomics that are not ordered before it. */
 static void note_atomic(const struct touch *t, struct mark *write) {
     struct mark old = *write;
     *write = t->mark;
@@ -161,7 +161,7 @@ static inline void note_read(const struct touch *t, struct mark read[2]) {
     if (place) *place = *m;
 }
 
-/* Returns false after a report: one for an access is enough. */
+/* Returns false after a report: one report per access is enough. */
 static inline bool touch_cell(const struct touch *t, struct cell *c) {
     const struct mark *m = &t->mark;
     if (t->region->kind != GLOBAL_MEMORY && c->write.serial != m->serial && (!t->is_write || m->flags & ATOMIC)) {

@@ -1,4 +1,4 @@
-/* What memory kernels may touch: allocations of the runtime's fake, declarations of shared memory, the dynamic piece.
+/* Memory that kernels may touch: allocations of the runtime's fake, declarations of shared memory, the dynamic piece.
  * Each is a region with cells of its own, 12 bytes for each byte; pages of cells appear when the memory is touched. */
 #include "check.h"
 #include "tests/simt/state.h"
@@ -15,7 +15,7 @@ enum { MAX_REGIONS = 8192, RECENT = 4 };
 
 static struct region *regions[MAX_REGIONS];                  /* by address */
 static int n_regions;
-static struct region *recent[RECENT];                        /* where the last accesses were */
+static struct region *recent[RECENT];                        /* regions of the last accesses */
 
 /* ---- cells ---- */
 static struct cell *map_cells(size_t n) {
@@ -116,7 +116,7 @@ void check_dynamic(unsigned char *from, size_t capacity, size_t bytes) {
 }
 }
 
-/* Zero bytes are nowhere. What lay there before and was never freed is gone. */
+/* Zero bytes make no region. A region that lies there and was never freed is removed. */
 void simt_memory_allocated(void *at, size_t bytes) {
     simt_memory_freed(at);
     if (bytes > 0) region_add((uintptr_t)at, (uintptr_t)at + bytes, GLOBAL_MEMORY);

@@ -7,19 +7,19 @@
  *   fake_nccl*.cpp    NCCL, over fake_wire.cpp: MPI, or files
  *   fake_cublaslt.cpp cuBLASLt; its work goes through fake_enqueue
  *
- * A GPU runs its queue some time later, and the host runs ahead. A double that did everything at once would pass
- * every program that forgets to wait. So here nothing runs until somebody waits or asks, and then in the least
- * convenient order that CUDA allows; what was not waited for shows as wrong numbers. Settings, all by environment:
+ * A GPU runs its queue later than the host fills it. A fake that ran everything at once would pass programs that forget
+ * to wait. So here work runs only when the host waits or queries, and then in the least convenient order that CUDA
+ * allows: a missing wait shows as wrong numbers. Settings are environment variables:
  *
- *   SIMT_STREAMS  late (default)  work runs when somebody waits or asks: the youngest stream first, each as far as it
- *                                 can go, and no further than what was asked for
+ *   SIMT_STREAMS  late (default)  work runs when the host waits or queries: the youngest stream first, each as far as
+ *                                 possible, but only until the awaited work is done
  *                 oldest          the same with the oldest stream first: the compute stream before those that send and
  *                                 copy
  *                 eager           everything that can run runs when it is issued
  *                 random          any order that CUDA allows, drawn with SIMT_SEED (default 1)
- *   SIMT_GPUS     how many GPUs there are (8)
+ *   SIMT_GPUS     number of GPUs (8)
  *   SIMT_MEMORY   bytes of each, with K, M or G after it (2G)
- *   SIMT_GUARD    1 (default): host code that touches device memory is ended with a line on stderr; 0: it may */
+ *   SIMT_GUARD    1 (default): host code that touches device memory ends with a line on stderr; 0: it may touch it */
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -29,41 +29,41 @@
 #include <stdint.h>
 
 /* ---- fake_cudart.cpp ---- */
-/** Remember an error for cudaGetLastError, and return it. With a text: also a line on stderr. */
+/** Store an error for cudaGetLastError, and return it. With a text: also write a line to stderr. */
 cudaError_t fake_fail(cudaError_t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/** What queued work did wrong since the last call. */
+/** The error of queued work since the last call. */
 cudaError_t fake_async_error(void);
-int fake_device(void);                                    /* what cudaSetDevice chose */
+int fake_device(void);                                    /* the device of cudaSetDevice */
 int fake_n_devices(void);
 
 /* ---- fake_memory.cpp ---- */
 enum place { PLACE_PAGEABLE, PLACE_DEVICE, PLACE_PINNED, PLACE_FREED };
-struct range {                                              /* what is known of [at, at + bytes) */
+struct range {                                              /* the place of [at, at + bytes) */
     enum place place;
     int device;                                             /* of device memory */
     bool fits;                                              /* lies in one allocation; true for pageable memory */
 };
 struct range fake_range(const void *at, size_t bytes);
-/** Device memory may be touched until fake_memory_close: called before work runs, and after it. */
+/** Allow kernels and copies to touch device memory, until fake_memory_close. Call them before and after work runs. */
 void fake_memory_open(void);
 void fake_memory_close(void);
 
 /* ---- fake_streams.cpp ---- */
-/** Something that a stream does. Returns whether it is done; false: it was tried, and must be tried again. */
+/** Work of a stream. Returns whether it is done; false: the stream calls it again later. */
 typedef std::function<bool()> piece;
-/** Queue a piece. It may touch device memory; one that does so seldom opens it itself (touches false). @errors
+/** Queue a piece. touches: open device memory for it; a piece that seldom touches memory opens it itself. @errors
  *  cudaErrorInvalidResourceHandle: no such stream of this device */
 cudaError_t fake_enqueue(cudaStream_t, const char *what, piece, bool touches = true);
 int fake_stream_device(cudaStream_t);                     /* -1: no such stream */
-/** Let streams run, for somebody who asks and does not wait. */
+/** Let streams run, for a query that does not wait. */
 void fake_poke(void);
-/** Let streams run until `done` says yes. What it costs the host is counted (simt_host_waits). */
+/** Let streams run until done() is true. Counts as a wait of the host (simt_host_waits). */
 void fake_wait(const std::function<bool()> &done);
 
 extern "C" {
-/** How often the host has waited for a GPU: synchronisations, and copies that are complete on return. */
+/** How often the host has waited for a GPU: in synchronisations, and in copies that are complete on return. */
 int64_t simt_host_waits(void);
-/** Work that runs on a stream has taken so much longer, as events see it. */
+/** For events, the work that runs now takes `seconds` longer. */
 void simt_pretend(double seconds) __attribute__((weak));
 /* tests/simt/simt.cpp */
 extern void (*simt_submit)(void *stream, void (*run)(void *), void *context, size_t bytes) __attribute__((weak));

@@ -1,8 +1,8 @@
 /* cuBLASLt for tests on a machine with no GPU: the functions that gemm_cuda.c calls, from the same header.
  *
- * It multiplies what the descriptors say, column-major, by OpenBLAS, and has no notion of row-major callers: a wrong
- * description gives a wrong product. It is as strict as the library's documentation (cublasLtMatmul, data types
- * supported), or stricter: shapes that do not meet, leading dimensions, type combinations, an algorithm used for
+ * It multiplies as the descriptors say, column-major, by OpenBLAS, and has no notion of row-major callers: a wrong
+ * description gives a wrong product. It refuses what the library's documentation (cublasLtMatmul, data types
+ * supported) forbids, and more: shapes that do not match, leading dimensions, type combinations, an algorithm used for
  * another problem or for less aligned addresses than it was chosen for, a workspace too small or not aligned to 256
  * bytes.
  *
@@ -11,9 +11,9 @@
  *
  * CUBLASLT_LOG_LEVEL=1 (the library's own variable) prints why it refused. SIMT_EPILOGUES=0: its heuristics offer no
  * algorithm for a product with a bias or gelu. SIMT_COUNT=1 prints what each product moves, each operand once
- * (docs/simt.md). SIMT_ALGORITHMS=5,1,x: its heuristics offer three algorithms, which take 5 and 1 seconds more than
- * they do, as events see it, and refuse to run; every second one sums k in one piece. SIMT_CUBLASLT_VERSION: what it
- * says its version is. */
+ * (docs/simt.md). SIMT_ALGORITHMS=5,1,x: its heuristics offer three algorithms; for events two take 5 and 1 seconds
+ * longer, and the third refuses to run; every second one sums k in one piece. SIMT_CUBLASLT_VERSION: the version that
+ * it returns. */
 #include "lib/device/dtype.h"
 
 #include <cblas.h>
@@ -24,7 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The stream queue of the runtime's fake: runs what is submitted in order. Not there: at once. */
+/* The stream queue of the runtime's fake; without it products run at once. */
 extern void (*simt_submit)(void *stream, void (*run)(void *), void *context, size_t bytes) __attribute__((weak));
 extern void simt_pretend(double seconds) __attribute__((weak));
 #pragma weak cudaPointerGetAttributes
@@ -44,13 +44,13 @@ struct operation {
     const void *bias;          /* with BGRADB its gradient goes there: of D's type, a number for each column of D */
     void *aux;                 /* gelu's input is kept or read here: as D, of its type, with leading dimension aux_ld */
     int64_t aux_ld;
-    int8_t fast;               /* sums of fp8 in fewer digits; here they are as any */
+    int8_t fast;               /* sums of fp8 in fewer digits; no effect here */
 };
 struct preference {
     uint64_t magic, workspace;
     uint32_t reduction, align[4];
 };
-/* The contents of cublasLtMatmulAlgo_t: for which problem, how aligned, with how much workspace, k in how many pieces.
+/* The contents of cublasLtMatmulAlgo_t: problem, alignments, workspace, and the number of pieces of k.
  */
 struct algorithm {
     uint64_t magic, problem, workspace;
@@ -263,7 +263,7 @@ static bool keeps_aux(const struct operation *o) { return o->epilogue == CUBLASL
 static bool has_bias_gradient(const struct operation *o) { return o->epilogue == CUBLASLT_EPILOGUE_BGRADB; }
 static bool has_aux(const struct operation *o) { return keeps_aux(o) || has_dgelu(o); }
 
-/* Gelu not in fp64, so that callers meet a library that has no algorithm. aux_ld: what the documentation asks of it. */
+/* Gelu in fp64 is unsupported, so that callers meet a missing algorithm. aux_ld: as the documentation requires. */
 static cublasStatus_t check_epilogue(const struct problem *p) {
     if (p->o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && p->o->epilogue != CUBLASLT_EPILOGUE_BIAS && !has_gelu(p->o) &&
         !has_dgelu(p->o) && !has_bias_gradient(p->o))
@@ -319,7 +319,7 @@ static uint64_t fingerprint(const struct problem *p) {
 
 static uint32_t alignment_of(const void *x) { return (uint32_t)(((uintptr_t)x | 256) & -((uintptr_t)x | 256)); }
 
-/* SIMT_ALGORITHMS' word for an algorithm; NULL: there are fewer. */
+/* SIMT_ALGORITHMS' word for an algorithm; NULL: the variable names fewer. */
 static const char *pace_of(uint32_t number) {
     const char *words = getenv("SIMT_ALGORITHMS");
     for (uint32_t i = 0; i < number && words; i++) words = strchr(words, ',') ? strchr(words, ',') + 1 : NULL;
@@ -403,7 +403,7 @@ static void *must(void *memory) {
     abort();
 }
 
-/* A matrix as BLAS takes it: 16-bit and 8-bit elements widened, column by column; fp32 and fp64 as they lie. */
+/* A matrix for BLAS: 16-bit and 8-bit elements are widened, column by column; fp32 and fp64 are used in place. */
 struct operand {
     const void *x;
     blasint ld;
@@ -442,7 +442,7 @@ static double gelu_derivative(double x) {
     return (1 + t) / 2 + x / 2 * (1 - t * t) * k * (1 + 3 * c * x * x);
 }
 
-/* D = alpha (the pieces' sum) + beta C + bias, or gelu of that, or that times gelu' of aux, rounded once. C is not read
+/* x = alpha (the pieces' sum) + beta C + bias; D = x, gelu(x) or x gelu'(aux), rounded once. C is not read
  * when beta is 0. */
 static void finish(const struct product *p, const void *sums) {
     enum dtype sum = dtype_of(p->o.scale), to = dtype_of(p->d_layout.type);
@@ -489,7 +489,7 @@ static void run(void *context) {
     free(owned);
 }
 
-/* ---- are the addresses? ---- */
+/* ---- are the addresses sound? ---- */
 
 struct span {
     const char *at;
@@ -500,7 +500,7 @@ static struct span span_of(const void *x, const struct layout *l) {
 }
 static bool overlap(struct span x, struct span y) { return x.at < y.at + y.bytes && y.at < x.at + x.bytes; }
 
-/* Host memory given to a kernel is a crash on a GPU. Asked only where the runtime's fake can tell. */
+/* On a GPU host memory crashes a kernel. Checked only if the runtime's fake is linked. */
 static bool on_device(const void *x) {
     struct cudaPointerAttributes attributes;
     if (!cudaPointerGetAttributes) return true;

@@ -34,8 +34,8 @@ cudaError_t fake_fail(cudaError_t error, const char *format, ...) {
     return error;
 }
 
-/* What queued work did wrong (kernels: tests/simt says so) shows at the next synchronization, and as the last error.
- * CUDA then refuses everything for good; here the next test goes on. */
+/* An error of queued work (for kernels: from tests/simt) appears at the next synchronization, and as the last error.
+ * CUDA then refuses all later calls; here the next test can continue. */
 cudaError_t fake_async_error(void) {
     if (simt_take_error && simt_take_error()) async_error = last_error = cudaErrorLaunchFailure;
     cudaError_t error = async_error;
@@ -157,7 +157,7 @@ cudaError_t cudaGetDevice(int *device) {
     return cudaSuccess;
 }
 
-/* An H100's limits, so that what is refused here is what is refused there. */
+/* An H100's limits, so that the fake refuses what an H100 refuses. */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
     if (device < 0 || device >= fake_n_devices()) return fake_fail(cudaErrorInvalidDevice, NULL);
     size_t unused;

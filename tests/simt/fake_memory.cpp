@@ -1,8 +1,8 @@
 /* Device memory and pinned memory of the fakes.
  *
- * Device memory is mapped page by page, and closed (PROT_NONE) while host code runs: a host that follows a device
- * pointer is stopped with a line, as a real one would crash. While streams run, a block opens at the first touch by a
- * kernel or a copy, and stays open until they rest: untouched memory costs nothing, however large. Each block ends
+ * Device memory is mapped page by page, and closed (PROT_NONE) while host code runs: host code that follows a device
+ * pointer is stopped with a line, where a real program crashes. While streams run, a block opens at the first touch by
+ * a kernel or a copy, and stays open until they rest: untouched memory costs nothing, however large. Each block ends
  * at a page that is never open; new memory is all 0xff bytes, NaN in every floating type. Freed memory stays closed, at
  * an address that is not given out again for a while. */
 #include "tests/simt/fake.h"
@@ -27,8 +27,8 @@ static std::map<uintptr_t, struct block> blocks;            /* by address; also 
 static std::deque<uintptr_t> quarantine;
 static size_t used[64];                                     /* bytes, by device */
 static bool is_open;                                        /* streams run */
-static std::vector<uintptr_t> opened;                       /* since then; has room for all, as signal handlers add to
-                                                             * it */
+static std::vector<uintptr_t> opened;                       /* since then; reserved for all, because a signal handler
+                                                             * adds to it */
 
 static bool guarded(void) {
     static int on = -1;
@@ -67,8 +67,8 @@ static void protect(const struct block *b, int protection) {
         perror("simt: mprotect");
 }
 
-/* The touch of a closed block while streams run: open it, and the instruction is done again. A library's fake has
- * several threads, which may come to the same block at once. */
+/* Open a closed block that is touched while streams run; then the instruction runs again. The threads of a library's
+ * fake may touch the same block at once. */
 static bool opens(struct block *b, const void *at) {
     static std::atomic_flag busy = ATOMIC_FLAG_INIT;
     if (!is_open || b->place != PLACE_DEVICE || (const char *)at >= b->at + (b->mapped - PAGE)) return false;
@@ -99,7 +99,7 @@ static void touched(int signal, siginfo_t *info, void *context) {
     sigaction(signal, &standard, NULL);                     /* back to the instruction, which now ends the process */
 }
 
-/* Test runners put in handlers of their own; ours goes before whichever is there. */
+/* Test runners install handlers of their own; ours runs before the present one. */
 static void watch_faults(void) {
     struct sigaction now;
     sigaction(SIGSEGV, NULL, &now);
@@ -181,7 +181,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes) {
     return cudaSuccess;
 }
 
-/* Waits for the whole device, as CUDA's does in practice; so nothing that is queued can still want the memory. */
+/* Waits for the whole device, as CUDA's does in practice, so no queued work can still use the memory. */
 cudaError_t cudaFree(void *at) {
     const struct block *b = at ? block_of(at) : NULL;
     int device = b ? b->device : 0;
@@ -200,7 +200,7 @@ cudaError_t cudaMallocHost(void **out, size_t bytes) {
     return bytes == 0 ? cudaSuccess : map_block(out, bytes, PLACE_PINNED);
 }
 cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned) { return cudaMallocHost(out, bytes); }
-/* CUDA does not promise to wait here. A copy that is still queued then finds freed memory, and says so. */
+/* CUDA does not promise to wait here. A copy that is still queued then finds freed memory, and reports an error. */
 cudaError_t cudaFreeHost(void *at) { return free_block(at, PLACE_PINNED, "cudaFreeHost"); }
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, const void *at) {

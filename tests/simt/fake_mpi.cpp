@@ -1,9 +1,9 @@
-/* A GPU works on while its host is inside MPI; the fakes have no thread of their own. So calls of MPI that look for
- * progress also let the streams run, by way of MPI's profiling interface: MPI_Test here calls PMPI_Test and then pokes
+/* A GPU continues while its host is inside MPI, but the fakes have no thread of their own. So MPI calls that poll
+ * also let the streams run, by way of MPI's profiling interface: MPI_Test here calls PMPI_Test and then pokes
  * the streams (MPI 3.1, section 14.2).
  *
- * A call that blocks until all members have come is preceded by a barrier that looks and pokes: otherwise a rank could
- * sit in MPI_Comm_split while another waits for its "GPU". */
+ * Before a call that blocks until all members arrive comes a barrier that polls and pokes. Otherwise a rank could
+ * block in MPI_Comm_split while another rank waits for that rank's GPU. */
 #include "tests/simt/fake.h"
 #include "tests/simt/fake_mpi.h"
 

@@ -1,4 +1,4 @@
-/* What the fakes use of MPI: the profiling interface, so that their own calls are not taken for the program's. */
+/* The fakes call MPI by its profiling interface, so that their own calls do not pass through fake_mpi.cpp. */
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1
@@ -9,5 +9,5 @@
 #include <mpi/mpi.h>
 #endif
 
-/* All ranks, apart from the program's messages. MPI_COMM_NULL before MPI_Init. */
+/* All ranks, in a communicator apart from the program's. MPI_COMM_NULL before MPI_Init. */
 extern MPI_Comm fake_world;

@@ -1,13 +1,13 @@
 /* The fake of NCCL: communicators, and the calls that queue operations. How members reach each other: fake_wire.h.
  *
- * As NCCL: a communicator is made from an id that only its maker's process and its members know; its members meet at
- * the maker (a member itself here). A communicator with blocking = 0 answers ncclInProgress, to its creation and to its
- * first operation, and does what it was asked while somebody looks with ncclCommGetAsyncError; a program that records
- * an event before it has looked records it too early. Two ranks on one GPU are refused; SIMT_NCCL=23000 makes it NCCL
- * 2.30, which lets them with NCCL_MULTI_RANK_GPU_ENABLE=1. Operations of an ncclGroup run as one.
+ * As with NCCL, a communicator is made from an id that only its maker's process and its members have; the members meet
+ * at the maker (here a member, too). With blocking = 0, creation and the first operation return ncclInProgress, and
+ * proceed in calls of ncclCommGetAsyncError; a program that records an event before these calls records it too early.
+ * Two ranks on one GPU are refused; SIMT_NCCL=23000 makes it NCCL
+ * 2.30, which allows them with NCCL_MULTI_RANK_GPU_ENABLE=1. Operations of an ncclGroup run as one.
  *
- * Stricter: host memory, memory of another GPU or beyond the end of an allocation, and buffers that overlap in other
- * ways than the guide allows are refused.
+ * Stricter than NCCL: it refuses host memory, memory of another GPU or beyond the end of an allocation, and buffers
+ * that overlap in other ways than the guide allows.
  *
  * Source: NCCL user guide, "Creating a Communicator", "Group Calls", "Fault Tolerance", "In-place Operations". */
 #include "tests/simt/fake_nccl.h"
@@ -128,7 +128,7 @@ static void begin_meeting(ncclComm *c) {
     wire_post(nccl_key(c, WIRE_CARD), c->id.address, &mine, sizeof mine);
 }
 
-/* One look at a communicator that does not block: something that was asked for goes on. */
+/* One poll of a non-blocking communicator: its pending call proceeds. */
 static void look(ncclComm *c) {
     if (c->state != ncclInProgress) return;
     if (c->members.empty()) {
@@ -221,8 +221,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
 static int group_depth;                                     /* of ncclGroupStart */
 static bool group_aborts;
 
-/* Operations that have begun may have left messages behind: their buffers stay with the bundle, and the bundle here. It
- * waits for the GPU, in a group at its end: what other communicators have there must be able to end. */
+/* Aborted operations may have unsent messages, so their bundles and buffers stay. The call waits for the GPU, inside a
+ * group only at its end, because the group's work on other communicators must be able to end. */
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
     static std::vector<comm_ptr> graveyard;
     comm_ptr c = comm_of(handle);
@@ -267,7 +267,7 @@ static void issue(const comm_ptr &c, cudaStream_t stream, std::shared_ptr<nccl_b
     }, false);
 }
 
-/* A communicator that does not block connects to its peers at the first operation, and says so. */
+/* A non-blocking communicator connects to its peers at the first operation, and returns ncclInProgress. */
 static ncclResult_t launch(const comm_ptr &c, cudaStream_t stream, std::vector<nccl_operation> operations) {
     std::shared_ptr<nccl_bundle> bundle(new nccl_bundle{std::move(operations), c->issued++});
     bool first = !c->used;
@@ -306,7 +306,7 @@ static uint64_t number(ncclComm *c, const nccl_operation &o) {
                                    : c->n_collectives++;
 }
 
-/* ---- what is asked for ---- */
+/* ---- checks of a call ---- */
 static ncclResult_t check_buffer(const ncclComm *c, const char *call, const char *which, const void *at, size_t bytes) {
     if (bytes == 0) return ncclSuccess;
     struct range r = fake_range(at, bytes);

@@ -1,10 +1,10 @@
 /* How NCCL's fake carries out an operation: every member sends its part to every other, and reduces what it gets in the
- * order of the ranks. Slow and simple; what matters is that it starts when its stream reaches it, ends when all members
- * have come, and gives the same bits everywhere.
+ * order of the ranks. Slow and simple; it starts when its stream reaches it, ends when all members
+ * have arrived, and gives the same bits everywhere.
  *
- * Before the data each member shows what it calls. NCCL would hang or mix up bytes where these differ; here the
- * communicator breaks, with a line. A message is sent when the receiver has come to it (until_taken): NCCL holds
- * nothing in between that a program could rely on. A maximum drops NaN, as fmax does and as NCCL's does. */
+ * Each member sends a header with its call before the data. If headers differ, NCCL hangs or mixes up bytes; here the
+ * communicator breaks with a line. A send is complete when the receiver takes it (until_taken), because NCCL promises
+ * no buffer in between. A maximum drops NaN, as fmax does and as NCCL's does. */
 #include "tests/simt/fake_nccl.h"
 
 #include "lib/device/dtype.h"
@@ -128,10 +128,10 @@ static bool agrees(ncclComm *c, const nccl_operation &o, int peer) {
     return false;
 }
 
-/* Messages of one kind from one peer arrive in the order of their sequence numbers, and are taken by the operation they
- * are for and by no other. */
+/* Messages of one kind from one peer arrive in the order of their sequence numbers; only the operation with that number
+ * takes them. */
 static bool take(ncclComm *c, nccl_operation &o, int peer) {
-    bool dead = wire_is_dead(c->members[peer]);                      /* before the look: what it has sent counts */
+    bool dead = wire_is_dead(c->members[peer]);                      /* before the look: sent messages count */
     o.arrived[peer] = wire_take(key_of(c, o), c->members[peer], o.received[peer]);
     if (!o.arrived[peer] && dead) nccl_break(c, ncclRemoteError, "rank %d has ended", peer);
     return o.arrived[peer];
@@ -183,7 +183,7 @@ static bool step_message(ncclComm *c, nccl_operation &o) {
     return agrees(c, o, o.peer);
 }
 
-/* An operation: all its messages have arrived, its result is written, and what it sent has left. */
+/* An operation is done when all its messages have arrived, its result is written, and its own messages have left. */
 static bool step(ncclComm *c, nccl_operation &o) {
     if (!o.started) start(c, o);
     if (!o.finished && o.header.kind != SEND) {
@@ -193,8 +193,8 @@ static bool step(ncclComm *c, nccl_operation &o) {
     return (o.finished || o.header.kind == SEND) && have_left(o);
 }
 
-/* A communicator's bundles start in the order in which they were issued, whatever streams they are on. One that is
- * broken stands still until it is aborted. */
+/* A communicator's bundles start in the order in which they were issued, whatever streams they are on. A broken
+ * communicator stops until it is aborted. */
 bool nccl_bundle_step(ncclComm *c, nccl_bundle *b) {
     if (c->aborted) return true;
     if (c->state != ncclSuccess && c->state != ncclInProgress) return false;

@@ -1,9 +1,9 @@
 /* Streams and events of the fakes: queues, and places in them.
  *
- * A stream runs its pieces in order; pieces of different streams have no order but what events give them. A wait for an
+ * A stream runs its pieces in order; only events order pieces of different streams. A wait for an
  * event means the record that the event had when the wait was issued (CUDA programming guide, "Events"; runtime API,
- * cudaStreamWaitEvent), so no circle of waits can be built. Nothing here is threaded: streams run inside the call that
- * waits or asks. */
+ * cudaStreamWaitEvent), so no circle of waits can be built. There are no threads: streams run inside the calls that
+ * wait or query. */
 #include "tests/simt/fake.h"
 
 #include <algorithm>
@@ -28,14 +28,14 @@ static bool running;                                        /* inside a piece */
 static int64_t host_waits;
 
 extern "C" int64_t simt_host_waits(void) { return host_waits; }
-static double pretended_s;                                  /* what work has claimed to take, beyond what it took */
+static double pretended_s;                                  /* seconds that work pretends to take in addition */
 extern "C" void simt_pretend(double seconds) { pretended_s += seconds; }
 
 /* ---- the order ---- */
 enum order { LATE, OLDEST, EAGER, RANDOM };
 static enum order order_wanted(void) {
     const char *text = getenv("SIMT_STREAMS");
-    if (!&simt_submit) return EAGER;                        /* kernels that run at the launch: then all must */
+    if (!&simt_submit) return EAGER;                        /* without it kernels run at the launch, so all work must */
     static const struct { const char *name; enum order order; } names[] = {{"oldest", OLDEST}, {"eager", EAGER},
                                                                            {"random", RANDOM}};
     for (const auto &n : names)
@@ -52,8 +52,8 @@ static unsigned draw(unsigned n) {
 }
 
 /* ---- running ---- */
-/* The job leaves the queue before it runs: should it never come back (a test's assertion jumps out), it is not run
- * twice. */
+/* The job leaves the queue before it runs, so that it does not run twice if it never returns (a test's assertion jumps
+ * out). */
 static bool run_one(stream *s) {
     if (s->queue.empty()) return false;
     job first = std::move(s->queue.front());
@@ -79,7 +79,7 @@ static bool youngest_first(const std::function<bool()> &enough) {
     return moved;
 }
 
-/* The compute stream is older than those that copy and send: what forgets to wait for them goes wrong here. */
+/* The compute stream is older than those that copy and send: a missing wait for them shows here. */
 static bool oldest_first(const std::function<bool()> &enough) {
     bool moved = false;
     for (size_t i = 0; i < streams.size(); i++)
@@ -94,8 +94,8 @@ static bool in_any_order(const std::function<bool()> &enough) {
     return moved;
 }
 
-/* One round. Host functions and kernels must not call CUDA; a piece that was jumped out of leaves `running` behind, so
- * the next call of the host starts again. */
+/* One round. Host functions and kernels must not call CUDA. If a test jumps out of a piece, `running` stays set until
+ * the next call of the host. */
 static bool run_streams(const std::function<bool()> &enough) {
     running = true;
     enum order order = order_in_force();
@@ -115,7 +115,7 @@ void fake_poke(void) { run_streams(never); }
 void fake_wait(const std::function<bool()> &done) {
     host_waits++;
     while (!done())
-        if (!run_streams(done)) sched_yield();              /* the rest waits for another process */
+        if (!run_streams(done)) sched_yield();              /* other work waits for another process */
 }
 
 /* ---- streams ---- */
@@ -197,8 +197,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
     fake_wait([s] { return s->queue.empty(); });
     return fake_async_error();
 }
-/* The answer is what holds now; the streams move after it, so that the first look never finds fresh work done. "Not
- * ready" is no error that cudaGetLastError would tell of (programming guide, "Error checking"). */
+/* The answer is computed before the streams run, so that the first query never finds fresh work done. "Not ready" is no
+ * error for cudaGetLastError (programming guide, "Error checking"). */
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
     stream *s = stream_at(handle);
     if (!s) return fake_fail(cudaErrorInvalidResourceHandle, "cudaStreamQuery: no such stream");
@@ -230,7 +230,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
     return cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t *out) { return cudaEventCreateWithFlags(out, cudaEventDefault); }
-/* Waits that were issued keep the record they meant. */
+/* Issued waits keep the record that they wait for. */
 cudaError_t cudaEventDestroy(cudaEvent_t handle) {
     event *e = event_at(handle);
     if (!e) return no_such_event("cudaEventDestroy");

@@ -58,7 +58,7 @@ static std::string name_of(const line &l, int sequence) {
     return std::string(folder()) + "/" + name;
 }
 
-/* It has its name when it is whole. */
+/* The file gets its name when it is complete. */
 static std::string write_file(const line &l, const void *at, size_t bytes) {
     std::string path = name_of(l, n_sent[l]++), beside = path + ".part";
     FILE *f = fopen(beside.c_str(), "w");

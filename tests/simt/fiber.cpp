@@ -89,8 +89,8 @@ void fiber_switch(struct fiber *from, struct fiber *to) { simt_fiber_switch(&fro
 
 /* ---- stacks ---- */
 
-/* Stacks lie a power of two apart, so the hot ends of all would share few sets of the cache: each starts some lines
- * lower than the one before it. Without this a barrier costs 20 to 50 % more. */
+/* Stacks lie whole pages apart, so their hot ends would share few sets of the cache. Each starts some lines lower than
+ * the one before it. Without this a barrier costs 20 to 50 % more. */
 static char *stack_top(size_t i) {
     return stacks + (i + 1) * STACK_BYTES - i % 61 * 3 * LINE;
 }
@@ -112,7 +112,7 @@ static void map_stacks(void) {
     stacks = (char *)at;
 }
 
-/* The lowest page of a stack is closed: a kernel with locals of more than 250 KiB crashes here, and nowhere else. */
+/* The lowest page of a stack is inaccessible, so a kernel with locals of more than 250 KiB crashes there. */
 static struct fiber *fiber_new(void) {
     if (!stacks) map_stacks();
     struct fiber *f = &fibers[n_fibers];

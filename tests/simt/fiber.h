@@ -1,7 +1,7 @@
 /* Fibers: stacks of their own on one OS thread, and the switch between them.
  *
- * A fiber runs `fiber_main`, which never returns. A fiber that is given back keeps its place in fiber_main and goes on
- * there when it is taken again; fiber_reset starts it afresh (its frames are dropped, nothing in them is destroyed). */
+ * A fiber runs `fiber_main`, which never returns. A fiber that is given back keeps its place in fiber_main and
+ * continues there when it is taken again. fiber_reset_all starts fibers afresh: no destructor of their frames runs. */
 #pragma once
 
 namespace simt {
@@ -14,10 +14,10 @@ void fiber_main(void);
 /** A free fiber; owned by this file. At most 1024 may be in use: one for each thread of a block. */
 struct fiber *fiber_take(void);
 void fiber_give_back(struct fiber *);
-/** All fibers are free again, and start afresh. Not to be called on one of them. */
+/** Free all fibers and start them afresh. Must not be called on a fiber. */
 void fiber_reset_all(void);
 
-/** Save the present place in *from and go on in *to. Returns when somebody switches back to *from. */
+/** Save the present place in *from and continue in *to. Returns when a fiber switches back to *from. */
 void fiber_switch(struct fiber *from, struct fiber *to);
 
 /** Does the address lie in a fiber's stack? Locals of kernels do. */

@@ -1,5 +1,5 @@
-/* From an address of code to "file:line", with the program's own debug information, read by addr2line. Slow (a process
- * each), so only for reports, and once for each address. Functions that were inlined: the innermost place, and the
+/* Maps an address of code to "file:line", by the program's debug information and addr2line. This is slow (one process
+ * per address), so only reports use it, once for each address. For inlined functions: the innermost place, and the
  * outermost, which is the kernel's. */
 #include "tests/simt/state.h"
 
@@ -25,7 +25,7 @@ static void shorten(char *place) {
     place[strcspn(place, " \n")] = 0;
 }
 
-/* Innermost place first. How many were read. */
+/* The innermost place comes first. @return the number of places */
 static int read_places(const char *program, size_t offset, char innermost[TURN_BYTES], char outermost[TURN_BYTES]) {
     char command[TURN_BYTES * 2];
     snprintf(command, sizeof command, "addr2line -i -e '%s' 0x%zx 2>/dev/null", program, offset);
@@ -40,7 +40,7 @@ static int read_places(const char *program, size_t offset, char innermost[TURN_B
     return n;
 }
 
-/* The file that holds the code. Our own program by its link: its first argument need not be a path. */
+/* The file that holds the code. For this program /proc/self/exe, because its first argument need not be a path. */
 static void program_path(const Dl_info *info, char path[TURN_BYTES]) {
     static const char here = 0;
     Dl_info own;
@@ -50,13 +50,13 @@ static void program_path(const Dl_info *info, char path[TURN_BYTES]) {
     else snprintf(path, TURN_BYTES, "%s", info->dli_fname);
 }
 
-/* As the file counts: from its beginning, or where it always lies (a program that is not position-independent). */
+/* The address for addr2line: relative to the file, or absolute in a program that is not position-independent. */
 static size_t address_in_file(const char *code, const Dl_info *info) {
     const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)info->dli_fbase;
     return header->e_type == ET_EXEC ? (size_t)code : (size_t)(code - (const char *)info->dli_fbase);
 }
 
-/* The call has pushed the address after itself; one less lies in it. */
+/* `code` is the address after a call, so one byte less lies in the call. */
 static std::string look_up(const void *code) {
     char text[TURN_BYTES], program[TURN_BYTES], innermost[TURN_BYTES], outermost[TURN_BYTES];
     Dl_info info;

@@ -1,5 +1,5 @@
-/* Reports: one line each, once for each place; counted, and the first ones written. They are written straight to file
- * descriptor 2, so that a crash after them, or a test that collects its output, does not swallow them. */
+/* Reports: one line each, once for each place. All are counted, and the first ones written, straight to file descriptor
+ * 2, so that neither a crash after them nor a test that collects its output loses them. */
 #include "tests/simt/state.h"
 
 #include <stdarg.h>
@@ -109,7 +109,7 @@ void report_at(const char *kind, const struct simt_site *site, const struct simt
 }
 }
 
-/* A process whose reports were not read must not exit with 0. */
+/* A process with reports that no one cleared must not exit with 0. */
 __attribute__((destructor)) static void end_with_code_66(void) {
     if (n_reports == 0) return;
     char line[100];

@@ -2,12 +2,12 @@
  *
  * A worker is a fiber that runs threads from their first line to their last, one after the other, as long as none has
  * to wait: a kernel without barriers needs one stack. A thread that waits (at a barrier, for lanes of its warp) keeps
- * its stack, and another worker goes on: first with threads that may go on, then with threads that have not begun. So a
- * block of n threads with a barrier holds n stacks, and passing the barrier is one switch of stacks for each thread.
+ * to wait: a kernel without barriers needs one stack. A thread that waits (at a barrier, for lanes of its warp) keeps
+ * its stack, and another worker continues: first with ready threads, then with threads that have not begun. So a
  *
- * Order: threads begin in the order of their number (SIMT_FORWARD) or against it, and go on in the order in which they
- * came. When no thread can go on and not all have ended, they wait for one another forever: the block is given up, and
- * says so. */
+ * Order: threads begin in ascending order (SIMT_FORWARD) or descending order, and continue in the order of their
+ * arrival. If no thread is ready and not all have ended, they wait for one another forever: the block is given up with
+ * a report. */
 #include "fiber.h"
 #include "tests/simt/state.h"
 
@@ -15,7 +15,7 @@
 
 using namespace simt;
 
-/* ---- threads that may go on, in turn: a ring; every thread is in it at most once ---- */
+/* ---- ready threads, in turn: a ring; every thread is in it at most once ---- */
 static int rings[2][MAX_THREADS], *ready = rings[0], *at_barrier = rings[1];
 static unsigned ready_first, n_ready, n_at_barrier;
 
@@ -27,8 +27,8 @@ static inline int ready_take(void) {
     return thread;
 }
 
-/* All that wait at the barrier may go on. In most kernels no other thread is ready then, and the two lists change
- * places. */
+/* Make all threads at the barrier ready. In most kernels no other thread is ready then, so the two lists are
+ * swapped. */
 static void ready_put_barrier(void) {
     if (n_ready == 0) {
         int *full = at_barrier;
@@ -48,8 +48,8 @@ static void *arguments;
 static int n_begun;
 static bool given_up;
 static struct fiber launcher;                                /* the caller of block_run */
-static struct fiber *current, *fiber_of[MAX_THREADS];        /* the running thread's; the fibers of waiting threads, */
-static const struct simt_site *waits_at[MAX_THREADS];        /* and where it waits */
+static struct fiber *current, *fiber_of[MAX_THREADS];        /* the running thread's; those of waiting threads */
+static const struct simt_site *waits_at[MAX_THREADS];        /* where each of them waits */
 
 static struct simt_site *barrier_site;
 static int barrier_votes, barrier_result;                    /* of the barrier that fills, and of the last one that
@@ -90,7 +90,7 @@ static void give_up(void) {
 
 static bool waits(int thread) { return !(now.ended[thread / WARP] >> thread % WARP & 1); }
 
-/* Two that wait at different places say most. */
+/* Report a deadlock: two threads that wait at different places, if there are such two. */
 __attribute__((noinline, cold)) static void stuck(void) {
     int first = 0, other;
     while (!waits(first)) first++;

@@ -1,5 +1,5 @@
 /* Shared memory of the running block: sections of the program for the static kind, one piece of memory for the dynamic
- * kind. Each is filled with 0xff bytes before a block uses it: NaN, and for integers an index that nothing survives. */
+ * kind. Each is filled with 0xff bytes before a block uses it: NaN for floats, an invalid index for integers. */
 #include "tests/simt/state.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ static struct section *section_of(unsigned char *from) {
     return &sections[n_sections++];
 }
 
-/* Through a volatile function: the compiler must not see that this memory is never read. */
+/* memset through a volatile pointer, because the compiler must not see that this memory is never read. */
 static void *(*volatile fill)(void *, int, size_t) = memset;
 
 void simt_shared_enter(uint32_t *serial, unsigned char *from, unsigned char *to, unsigned char *zone,

@@ -1,4 +1,4 @@
-/* A launch: is it allowed, and then its blocks one after the other, each with an empty shared memory. See
+/* A launch: check its limits, then run its blocks one after the other, each with fresh shared memory. See
  * docs/simt.md. */
 #include "tests/simt/state.h"
 
@@ -121,8 +121,8 @@ struct uint3 block_index(uint32_t n) {
 }
 }
 
-/* Numbers of blocks go over all launches. Before they would run over they start again: what was noted of old ones is
- * void. */
+/* Blocks are numbered over all launches. Before the numbers overflow they start again, and the checker drops its
+ * marks. */
 static void number_blocks(uint64_t n) {
     if (simt_serial + n >= UINT32_MAX) simt_serial = 0, check_forget();
     now.first_serial = simt_serial + 1;

@@ -1,7 +1,7 @@
 /* CUDA's dialect for g++, so that .cu files run on the CPU as they are. The compiler's command line includes this file
  * first (g++ -x c++ -include tests/simt/simt.h kernel.cu). Idea, checks and limits: docs/simt.md.
  *
- *   simt_launch.h    LAUNCH, and what has to be allowed before it
+ *   simt_launch.h    LAUNCH, and the permission for large shared memory
  *   simt_barrier.h   __syncthreads, __syncwarp, shared memory
  *   simt_warp.h      shuffles and votes           simt_atomic.h   atomics
  *   simt_math.h      intrinsic functions          simt_types.h    16-bit floats
@@ -22,10 +22,10 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-/* A file that includes cuda_runtime.h by itself must not get NVIDIA's declarations of what follows. */
+/* A file that includes cuda_runtime.h itself must not get NVIDIA's declarations of the variables below. */
 #define __DEVICE_LAUNCH_PARAMETERS_H__
 
-/* ---- what the words mean here ---- */
+/* ---- CUDA's keywords ---- */
 #undef __global__
 #undef __device__
 #undef __host__
@@ -43,7 +43,7 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __grid_constant__
 
-/* Code of the machine itself, not of a kernel: its accesses to memory are not a kernel's. */
+/* Marks functions of tests/simt: their memory accesses do not count as a kernel's. */
 #ifdef SIMT_CHECK
 #define SIMT_MACHINE __attribute__((noinline, no_sanitize("thread")))
 #else

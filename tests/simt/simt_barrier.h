@@ -2,15 +2,15 @@
  *
  * Every barrier in the text is a site: an object of its own, with its file and line. Shared memory is static memory
  * in linker sections, one for each line (and element type) of the source: blocks run one after the other, so one copy
- * serves all. The first thread of a block that comes to a declaration has it filled with 0xff bytes, NaN in every
+ * serves all. The first thread of a block that reaches a declaration fills its memory with 0xff bytes, NaN in every
  * floating type. */
 #pragma once
 
 struct simt_site {
     const char *what, *file;
     int line;
-    uint64_t on_in_launch;                                   /* the last launch in which it was looked up, and found
-                                                              * on */
+    uint64_t on_in_launch;                                   /* the last launch that looked it up and found
+                                                              * it on */
 };
 #define SIMT_SITE(what)                                                                                                \
     ({                                                                                                                 \
@@ -21,7 +21,7 @@ struct simt_site {
 extern "C" {
 /** __syncthreads: wait for every thread of the block that has not returned. */
 void simt_block_barrier(struct simt_site *);
-/** How many threads came with a predicate that is not zero. */
+/** @return the number of threads with a nonzero predicate */
 int simt_block_count(struct simt_site *, int predicate);
 void simt_warp_barrier(struct simt_site *, unsigned mask);
 void simt_trap(struct simt_site *) __attribute__((noreturn));
@@ -34,7 +34,7 @@ void simt_trap(struct simt_site *) __attribute__((noreturn));
 #define __syncwarp(...) simt_warp_barrier(SIMT_SITE("__syncwarp"), simt_mask(__VA_ARGS__))
 static inline unsigned simt_mask(unsigned mask = 0xffffffffu) { return mask; }
 
-/* Memory is always in order here: what a missing fence breaks cannot be seen (docs/simt.md). */
+/* Memory is always in order here, so a missing fence shows no effect (docs/simt.md). */
 static inline void __threadfence(void) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 static inline void __threadfence_block(void) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 static inline void __threadfence_system(void) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
@@ -44,7 +44,7 @@ static inline void __threadfence_system(void) { __atomic_signal_fence(__ATOMIC_S
 extern "C" {
 extern uint32_t simt_serial;                                 /* the number of the running block, over all launches */
 extern unsigned char *simt_dynamic;                          /* its dynamic shared memory, 128-byte aligned */
-/** A declaration, met for the first time by this block: its bytes, from .. to, hold a pattern of unwritten memory; no
+/** This block reaches a declaration for the first time: fill its bytes, from .. to, as unwritten memory; no
  *  thread may touch the zone around them. *serial becomes simt_serial. */
 void simt_shared_enter(uint32_t *serial, unsigned char *from, unsigned char *to, unsigned char *zone,
                        size_t zone_bytes);

@@ -1,10 +1,10 @@
-/* LAUNCH(kernel, grid, block, shared_bytes, stream)(arguments...), and permission for much shared memory.
+/* LAUNCH(kernel, grid, block, shared_bytes, stream)(arguments...), and the permission for large shared memory.
  *
  * A launch is checked when it is issued, as CUDA does. Then the grid, the kernel and its arguments become one block of
  * plain bytes that can be run now, or copied and run when its stream comes to it (simt_submit, simt_test.h). */
 #pragma once
 
-struct simt_kernel { const char *name, *file; int line; };   /* the text of a LAUNCH */
+struct simt_kernel { const char *name, *file; int line; };   /* a LAUNCH in the source */
 
 struct simt_launch {
     const struct simt_kernel *kernel;
@@ -15,7 +15,7 @@ struct simt_launch {
 };
 
 extern "C" {
-/** Is it within the limits? No: the error is kept for simt_take_error. */
+/** Is the launch within the limits? If not, simt_take_error returns the error. */
 bool simt_launch_allowed(const struct simt_launch *);
 /** Run all blocks, one after the other; thread(context) is the kernel with its arguments. */
 void simt_launch_run(const struct simt_launch *, void (*thread)(void *), void *context);
@@ -23,7 +23,7 @@ cudaError_t simt_allow_shared(const void *kernel, int attribute, int bytes);
 extern void (*simt_submit)(void *stream, void (*run)(void *context), void *context, size_t bytes);
 }
 
-/* Nameless: the same kernel's parameters have other sizes in another element type's object, under the same names. */
+/* Unnamed, because objects of different element types have the same names with parameters of other sizes. */
 namespace {
 template <class Thread> struct simt_work {
     struct simt_launch launch;
@@ -63,6 +63,6 @@ inline simt_launcher<Parameters...> simt_launch_of(void (*function)(Parameters..
                    }), \
                    (grid), (block), (size_t)(shared_bytes), (void *)(stream))
 
-/* The runtime does not know kernels here; tests/simt does. */
+/* tests/simt keeps the attributes of kernels; the fake of the runtime does not. */
 #define cudaFuncSetAttribute(kernel, attribute, value) \
     simt_allow_shared((const void *)(kernel), (int)(attribute), (value))

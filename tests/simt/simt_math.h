@@ -1,8 +1,8 @@
-/* CUDA's functions that C's library does not have. The fast ones (__expf) are exact here and off by some units in the
- * last place on a GPU: a test with a tolerance of its own must leave room for that. */
+/* CUDA's functions that C's library lacks. The fast ones (__expf) are exact here and off by some units in the last
+ * place on a GPU, so a test's tolerance must leave room for the GPU's error. */
 #pragma once
 
-/* ---- names that glibc declares for itself, and does not have: so these are macros ---- */
+/* ---- macros, because glibc declares these names without defining them ---- */
 static inline float simt_expf(float x) { return expf(x); }
 static inline float simt_exp10f(float x) { return powf(10.0f, x); }
 static inline float simt_logf(float x) { return logf(x); }
@@ -27,7 +27,7 @@ static inline float simt_rsqrt(float x) { return 1.0f / sqrtf(x); }
 #define rsqrtf simt_rsqrtf
 #define rsqrt simt_rsqrt
 
-/* ---- arithmetic with a rounding that the name says; none of them may become part of an FMA ---- */
+/* ---- arithmetic with the rounding in the name; it must not become part of an FMA ---- */
 #define SIMT_ROUNDED(type, name, parameters, expression)                                                               \
     static inline type name parameters {                                                                               \
         type result = (expression);                                                                                    \

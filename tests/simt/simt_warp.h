@@ -1,17 +1,17 @@
-/* What the lanes of a warp do together: shuffles and votes. CUDA C++ programming guide, "Warp shuffle functions".
+/* Operations of a warp's lanes together: shuffles and votes. CUDA C++ programming guide, "Warp shuffle functions".
  *
- * All lanes that the mask names must come; each brings a value and gets back the value that its source lane brought. A
+ * All lanes that the mask names must come; each brings a value and gets the value of its source lane. A
  * shuffle moves registers only: it does not order memory (the guide says so), so the race check does not count it as a
  * barrier. */
 #pragma once
 
 extern "C" {
-/** Wait for the lanes of the mask; returns what `source` brought. */
+/** Wait for the lanes of the mask; returns the value of lane `source`. */
 uint64_t simt_warp_exchange(struct simt_site *, unsigned mask, uint64_t value, int source);
-/** The lanes of the mask that brought a predicate that is not zero. */
+/** The lanes of the mask whose predicate is not zero. */
 unsigned simt_warp_ballot(struct simt_site *, unsigned mask, int predicate);
-/** All 32 lanes bring a pointer, mine is this one's; the last one calls together() with all of them before any goes
- *  on. */
+/** All 32 lanes bring a pointer (`mine`). The last lane calls together() with all pointers before any lane
+ *  continues. */
 void simt_warp_together(struct simt_site *, void *mine, void (*together)(void *const lanes[32]));
 unsigned simt_warp_active(void);
 int simt_lane(void);
@@ -26,8 +26,8 @@ template <class T> SIMT_MACHINE inline T simt_shuffle(struct simt_site *site, un
     return value;
 }
 
-/* Segments of `width` lanes are independent; a source outside of the lane's own means the lane itself. Only xor may
- * look into an earlier segment. */
+/* Segments of `width` lanes are independent; a source outside of the lane's own segment means the lane itself. Only xor
+ * may read from an earlier segment. */
 template <class T>
 inline T simt_shuffle_idx(struct simt_site *site, unsigned mask, T value, int source, int width = 32) {
     int first = simt_lane() & ~(width - 1);

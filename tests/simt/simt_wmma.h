@@ -1,9 +1,9 @@
 /* Tensor cores through nvcuda::wmma: 16x16x16 products of half or bfloat16, summed in float (half also in half).
  *
  * Which lane holds which elements of a fragment is not specified by CUDA. Here lane l holds elements 8l .. 8l+7 of the
- * matrix in row-major order; num_elements is NVIDIA's (half inputs are held twice). The race check takes every access
- * as made by some unknown lane of the warp: so a store that another lane's load relies on needs a
- * __syncwarp between. CUDA C++ programming guide, "Warp matrix functions": pointers are 32-byte aligned, strides
+ * matrix in row-major order; num_elements is NVIDIA's (half inputs are held twice). For the race check an unknown lane
+ * of the warp makes every access, so a __syncwarp must lie between a store and a load of another lane that
+ * reads it. CUDA C++ programming guide, "Warp matrix functions": pointers are 32-byte aligned, strides
  * multiples of 16 bytes. */
 #pragma once
 
@@ -53,7 +53,7 @@ inline size_t simt_offset(int i, unsigned stride, bool rows) {
     return rows ? (size_t)simt_row(i) * stride + simt_column(i) : (size_t)simt_column(i) * stride + simt_row(i);
 }
 
-/* The warp comes together without order of memory: PTX, wmma.load.sync. `code` is the caller's place, for reports. */
+/* The lanes meet, which does not order memory (PTX, wmma.load.sync). `code` is the caller's place, for reports. */
 template <class T, int N>
 SIMT_MACHINE inline void simt_load_elements(struct simt_site *site, simt_fragment<T, N> &f, const T *from,
                                             unsigned stride, bool rows, enum simt_fragment_use use, const void *code) {

@@ -1,8 +1,8 @@
 /* Places in the text of kernels, and the barriers among them.
  *
- * A site is an object of one compilation: block_sum in a header gives one for each .cu file and element type. A barrier
- * is what tests want to name: file and line, and the kernel that ran. A site keeps the launch for which it was looked
- * up and found on, so that passing it costs one comparison. */
+ * A site is an object of one compilation: block_sum in a header gives one for each .cu file and element type. Tests
+ * name a barrier by file, line and the kernel that runs. A site stores the last launch that found it on, so that
+ * passing it costs one comparison. */
 #include "tests/simt/state.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ bool site_same_place(const struct simt_site *a, const struct simt_site *b) {
 }
 }
 
-/* As a person names it: a header found through -I. is "./lib/ops/cuda.h" to the compiler. */
+/* The file without "./": the compiler calls a header found through -I. "./lib/ops/cuda.h". */
 namespace simt {
 const char *site_file(const struct simt_site *site) {
     return strncmp(site->file, "./", 2) == 0 ? site->file + 2 : site->file;
@@ -65,7 +65,7 @@ bool site_look_up(struct simt_site *site) {
 }
 }
 
-/* A name that no barrier had would make every kernel look as if it needed none. */
+/* Warn if SIMT_NO_BARRIER names no barrier that ran: a test that passes then proves nothing. */
 __attribute__((destructor)) static void say_if_nothing_was_off(void) {
     const char *text = getenv("SIMT_NO_BARRIER");
     bool met = false;

@@ -160,7 +160,7 @@ TEST(test_indices) {
     device_free(out);
 }
 
-/* Halves, every one of them, and what lies between and next to two neighbors: as lib/device has it, to the bit. */
+/* All halves, and the values between and next to two neighbors, are converted as by lib/device, bit by bit. */
 TEST(test_16_bit_floats_round_as_the_cpus) {
     enum { N = 5 * 65536 };
     float *x = device_zeros(3 * N * sizeof *x), *h_back = x + N, *b_back = x + 2 * N;
@@ -207,7 +207,7 @@ TEST(test_launches_beyond_a_limit_are_refused) {
     assert_int_equal(simt_take_error(), 0);
 }
 
-/* The runner fails a test that leaves a report, so this says that there is none. */
+/* The runner fails a test that leaves a report; this kernel must leave none. */
 TEST(test_warp_synchronous_code_is_right) {
     int *x = device_zeros(128 * sizeof *x);
     unsigned char *bytes = device_zeros(128);
@@ -225,8 +225,8 @@ TEST(test_warp_synchronous_code_is_right) {
     device_free(bytes);
 }
 
-/* One warp. Neighbors: 32 x 4 bytes are 4 sectors. Floats 32 apart: a sector each. Four a thread, one by one: each of
- * the four requests touches all 16 sectors; as one vector, one request does. All from one place: one sector. */
+/* One warp. Stride 1: 32 x 4 bytes are 4 sectors; stride 32: a sector per float. Four floats per thread: one by one,
+ * each of the four requests touches all 16 sectors; as one vector, one request does. */
 static const struct { int stride, n, vector; int64_t requests, sectors, bytes; } traffic[] = {
     {1, 1, 0, 1, 4, 128}, {2, 1, 0, 1, 8, 128}, {32, 1, 0, 1, 32, 128}, {4, 4, 0, 4, 64, 512}, {4, 4, 1, 1, 16, 512},
     {36, 4, 1, 1, 32, 512}};
@@ -264,8 +264,8 @@ TEST(test_bank_conflicts_are_counted_in_wavefronts) {
     device_free(y);
 }
 
-/* Four requests of one sector. The lanes that went through the inner loop once are not a request behind forever: the
- * barrier is where all begin again. */
+/* Four requests of one sector each. Lanes that skip an access are a request behind only until the next barrier, where
+ * all begin again. */
 TEST(test_requests_begin_again_behind_a_barrier) {
     float *x = device_zeros(256 * sizeof *x), *y = x + 128;
     simt_count(1);

@@ -1,5 +1,5 @@
-/* The kernels that tests/simt is tested with, and how a test runs one: at once, on memory that it says kernels may
- * touch. */
+/* The kernels that test tests/simt. A test runs a kernel at once, on memory that the test registers for
+ * kernels. */
 #pragma once
 
 #include "tests/simt/simt_test.h"
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* ---- test_simt_kernels.cu: what kernels may do ---- */
+/* ---- test_simt_kernels.cu: correct kernels ---- */
 /** One warp; lane l brings 100 + l. out[0..31] idx from lane 3 of each segment, then up by 1, down by 1, xor 1: 4 x
  *  32. */
 void simt_test_shuffles(int *out, int width);
@@ -16,34 +16,34 @@ void simt_test_shuffles(int *out, int width);
 void simt_test_votes(unsigned *out);
 /** 4 blocks of 64 threads on counters[10]: add, sub, max, min, and, or, xor, inc, CAS-add, float add (as bits). */
 void simt_test_atomics(unsigned *counters);
-/** Numbers taken from a counter, by the thread that takes them: taken[block * threads + thread]. */
+/** Each thread takes a number from a counter: taken[block * threads + thread]. */
 void simt_test_turns(unsigned *taken, unsigned *counter, int blocks, int threads);
-/** One block turns x around, through static or dynamic shared memory. n <= 1024 */
+/** One block reverses x, through static or dynamic shared memory. n <= 1024 */
 void simt_test_turn_around(int *x, int n, int dynamic);
-/** One block of 96 threads: how many threads with an index below n; whether any, whether all; ended ones not
- *  counted. */
+/** One block of 96 threads: the number of threads with an index below n; any; all. Ended threads do not
+ *  count. */
 void simt_test_counts(int *out, int n);
 /** c = a b + c, 16 x 16, by one warp; bfloat16: a and b in that, else half. columns: b is column-major. */
 void simt_test_product(const uint16_t *a, const uint16_t *b, float *c, int bfloat16, int columns);
-/** What threadIdx, blockIdx, blockDim and gridDim say, 12 numbers for each thread. */
+/** threadIdx, blockIdx, blockDim and gridDim of each thread: 12 numbers. */
 void simt_test_indices(unsigned *out, const unsigned grid[3], const unsigned block[3]);
 /** float -> half, bfloat16 -> float. */
 void simt_test_convert(const float *x, int n, uint16_t *half, uint16_t *bfloat16, float *half_back,
                        float *bfloat16_back);
-/** Only launched, with these sizes; does nothing. */
+/** Launch a kernel that does nothing, with these sizes. */
 void simt_test_launch(unsigned threads, unsigned blocks, unsigned blocks_y, size_t shared_bytes, int allow);
-/** Threads that give one another values with no more than a __syncwarp; neighbors in one word; 4 warps. n = 128 */
+/** Threads exchange values with no more than a __syncwarp, also within one word; 4 warps. n = 128 */
 void simt_test_warp_synchronous(int *x, unsigned char *bytes);
-/** One block of 32 threads moves n floats a thread, from place `stride` i + j to the same place, j = 0 ... n - 1; n = 4
- *  and vector: as one float4. */
+/** Thread i of 32 copies n floats, at `stride` i + j for j = 0 ... n - 1, to the same places of y; with vector (n = 4)
+ *  as one float4. */
 void simt_test_traffic(float *y, const float *x, int stride, int n, int vector);
 /** Thread i of 32 writes word `stride` i of shared memory, and all read word 0. stride <= 33 */
 void simt_test_banks(float *y, int stride);
-/** One block of 32 threads; twice, with a barrier after: all read float 64 i of x, then the first 16 alone float 64 i
+/** 32 threads; twice, with a barrier after: all read float 64 i of x, then only the first 16 read float 64 i
  *  + 8. */
 void simt_test_rounds(float *y, const float *x);
 
-/* ---- test_simt_faults.cu: what they may not, one mistake each ---- */
+/* ---- test_simt_faults.cu: kernels with one mistake each ---- */
 enum simt_fault {
     RACE_SHARED,
     RACE_WARP,

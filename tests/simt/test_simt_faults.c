@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N = 128, SLACK = 64 };                                /* after the 128 ints is room for what goes wrong */
+enum { N = 128, SLACK = 64 };                                /* room after the 128 ints for wrong accesses */
 
 /* Kind, kernel and what else the report must contain, in forward order; {line} is the marked line. */
 static const struct expected { enum simt_fault fault; bool always; const char *kind, *kernel, *block,
@@ -58,7 +58,7 @@ static void check_report(const struct expected *e, const char *report, int line)
     for (int i = 0; i < 4; i++) must_contain(report, e->words[i]);
 }
 
-/* Reports of one launch, kept, and then forgotten so that the runner does not count them. */
+/* Run a fault and keep its first report. Reports are then cleared, so that the runner does not count them. */
 static int run_fault(enum simt_fault fault, char report[1500], int *n_reports) {
     void (*submit)(void *, void (*)(void *), void *, size_t) = simt_submit;
     int *global = aligned_alloc(256, (N + SLACK) * sizeof *global);

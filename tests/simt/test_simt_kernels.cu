@@ -1,4 +1,4 @@
-/* Kernels that use what CUDA offers and do nothing wrong. See test_simt.h; what must come out is in test_simt.c. */
+/* Correct kernels that use CUDA's features. See test_simt.h; test_simt.c has the expected results. */
 #include "lib/device/gpu.h"
 #include "tests/simt/test_simt.h"
 
@@ -122,7 +122,7 @@ void simt_test_launch(unsigned threads, unsigned blocks, unsigned blocks_y, size
     LAUNCH(nothing, dim3(blocks, blocks_y), threads, shared_bytes, NULL)();
 }
 
-/* Every thread's own byte of a word, then its neighbor's, after a __syncwarp; lane 0's word to all. */
+/* Each thread writes its byte of a word and, after a __syncwarp, reads its neighbor's; lane 0 gives a word to all. */
 __global__ static void warp_synchronous(int *x, unsigned char *bytes) {
     __shared__ int row[128];
     __shared__ unsigned char part[128];

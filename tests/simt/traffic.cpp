@@ -1,20 +1,20 @@
-/* How much memory a kernel's warps ask for, in the units that a GPU moves it in. For lessons and tests; only in the
+/* Counts the memory traffic of a kernel's warps, in the units that a GPU moves. For lessons and tests; only in the
  * checked build.
  *
- * A GPU serves a warp, not a thread. When the lanes of a warp come to a load, the addresses that they bring are one
+ * A GPU serves a warp, not a thread. The addresses of a warp's lanes at one load are one
  * *request*, which costs as many *sectors* (32 bytes, aligned) as they touch: 32 lanes that read 32 neighboring floats
- * touch 4, 32 lanes that read floats 4 KiB apart touch 32, and of each they use 4 bytes. Shared memory has 32 banks,
+ * touch 4; 32 lanes that read floats 4 KiB apart touch 32, and use 4 bytes of each. Shared memory has 32 banks,
  * word w in bank w % 32, and gives one word a bank at a time: a request takes as many *wavefronts* as the busiest bank
  * has different words.
  *
- * Lanes run one after the other here, so which accesses are one request has to be put together: between two barriers,
- * the n-th time that each lane of a warp comes to one place in the code is the same request. Where lanes go through a
- * loop different numbers of times that is right as long as the extra rounds come last. The compiler may take a vector
- * load (float4) apart into four; an access that continues one of the lane's last from another place in the code, within
- * the same aligned 16 bytes, is put together with it again. Four scalar accesses written out side by side look the
- * same, and are counted as one vector.
+ * Lanes run one after the other here, so requests must be reconstructed: between two barriers, the n-th access of each
+ * lane of a warp at one place in the code is part of the same request. If lanes run a loop different numbers of times,
+ * this is right as long as the extra rounds come last. The compiler may split a vector load (float4) into four: an
+ * access from another place in the code that continues one of the lane's last accesses, within the same aligned 16
+ * bytes, joins that access again. Four scalar accesses side by side look the same,
+ * and count as one vector.
  *
- * Sectors are what the L1 cache is asked for; what misses it, and DRAM moves, is for a GPU to tell. Tensor cores'
+ * Sectors are requests to the L1 cache; only a GPU can tell what misses it, and what DRAM moves. Tensor cores'
  * fragments are not counted, atomics count as stores. */
 #include "check.h"
 #include "tests/simt/state.h"
@@ -32,11 +32,11 @@ using namespace simt;
 enum { SECTOR = 32, WORD = 4, BANKS = 32, VECTOR = 16, OPEN = 8 };
 
 namespace {
-/* Which request: of which warp, after how many barriers, where in the code, the how-many-th time. */
+/* A request's name: its warp, the barriers passed, the place in the code, the turn at that place. */
 typedef std::tuple<int, uint32_t, const void *, int> name;
 /* Requests of one warp: sectors, or words of shared memory, with repetitions. */
 struct request { bool is_write, is_shared; std::vector<uintptr_t> units; };
-/* What a lane did last: an access that the next one may continue. */
+/* A lane's last access, which the next one may continue. */
 struct access { uintptr_t end; const void *code; struct request *request; };
 struct lane { uint32_t epoch; std::map<const void *, int> turns; struct access open[OPEN]; unsigned n; };
 }

@@ -1,9 +1,9 @@
-/* The lanes of a warp at one operation: each notes what it brings, and waits; the last one that the mask names gives
- * everyone their results and wakes them.
+/* Operations of a warp's lanes together. Each lane stores its value and waits; the last lane of the mask computes the
+ * results of all and wakes them.
  *
- * Wrong is: a lane outside of its own mask; lanes at different operations, or with different masks; a mask that names a
- * lane that has ended; a shuffle whose source takes no part. Lanes that the block does not have (48 threads: half a
- * warp) may be named, as on a GPU, and not read. */
+ * Errors: a lane outside of its own mask; lanes at different operations, or with different masks; a mask that names a
+ * lane that has ended; a shuffle whose source takes no part. A mask may name lanes that the block does not have (48
+ * threads: half a warp), as on a GPU, but a shuffle may not read them. */
 #include "tests/simt/state.h"
 
 #include <string.h>
@@ -11,14 +11,14 @@
 using namespace simt;
 
 struct warp;
-/* What the operation is, done by the last lane for all of them. */
+/* The operation, which the last lane executes for all lanes. */
 typedef void finish_function(struct warp *, unsigned lanes);
 
 struct warp {
     int first;                                               /* the thread that is lane 0 */
-    unsigned all;                                            /* the lanes that there are */
-    bool differ;                                             /* some that wait here differ in what they do */
-    unsigned mask[WARP];                                     /* of each waiting lane, as the rest */
+    unsigned all;                                            /* the lanes that exist */
+    bool differ;                                             /* waiting lanes have different operations or masks */
+    unsigned mask[WARP];                                     /* of each waiting lane, as the arrays below */
     struct simt_site *site[WARP];
     finish_function *finish[WARP];
     uint64_t value[WARP], result[WARP];
@@ -51,7 +51,7 @@ void warps_start(int n_threads) {
 /* ---- the wrong lane ---- */
 static const char *lane_text(const struct warp *w, int lane) { return thread_text(w->first + lane); }
 
-/* Do all of them the same? */
+/* Do all lanes execute the same operation? */
 __attribute__((cold)) static bool check_lanes(const struct warp *w, unsigned lanes) {
     int a = first_lane(lanes);
     for (unsigned rest = lanes; rest; rest &= rest - 1) {
@@ -95,7 +95,7 @@ static void finish_ballot(struct warp *w, unsigned lanes) {
     for (unsigned rest = lanes; rest; rest &= rest - 1) w->result[first_lane(rest)] = votes;
 }
 
-/* Lanes that the mask leaves out are counted as if they had come: a race between them and the others is not seen. */
+/* Lanes outside of the mask count as arrived, so a race between them and the others is not found. */
 static void finish_barrier(struct warp *w, unsigned) { now.warp_epoch[w->first / WARP]++; }
 
 typedef void together_function(void *const lanes[32]);
@@ -110,13 +110,13 @@ static void finish_together(struct warp *w, unsigned lanes) {
     else if (together) together(mine);
 }
 
-/* ---- coming and waiting ---- */
-/* Lanes that disagree get back what they brought. */
+/* ---- arrival ---- */
+/* Lanes that disagree get their own values. */
 __attribute__((cold)) static void keep_own(struct warp *w, unsigned lanes) {
     for (unsigned rest = lanes; rest; rest &= rest - 1) w->result[first_lane(rest)] = w->value[first_lane(rest)];
 }
 
-/* If all that this lane waits for have come, they get their results. */
+/* If all lanes that this lane waits for have arrived, compute their results and wake them. */
 static inline void try_complete(struct warp *w, int lane) {
     unsigned live = live_lanes(w), lanes = w->mask[lane] & live;
     if ((*arrived(w) & lanes) != lanes) return;

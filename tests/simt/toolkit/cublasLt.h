@@ -1,5 +1,5 @@
 /* The part of cuBLASLt's interface that Trivium uses, for machines without a toolkit; tests/simt/fake_cublaslt.c
- * computes. */
+ * implements it. */
 #pragma once
 
 #include "cuda_runtime_api.h"

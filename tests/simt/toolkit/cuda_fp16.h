@@ -3,7 +3,7 @@
 
 #include "toolkit_half.h"
 
-/* Values up to 65504 and half a unit more round to a finite half; below 2^-14 the unit stays 2^-24. */
+/* Values below 65504 plus half a unit round to a finite half; below 2^-14 the unit stays 2^-24. */
 static inline uint16_t toolkit_half_bits(float x) {
     uint32_t bits = toolkit_bits(x), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
     if (magnitude > 0x7f800000) return 0x7fff;               /* NaN, as the hardware writes it */

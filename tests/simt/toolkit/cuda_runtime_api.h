@@ -1,6 +1,6 @@
 /* The part of CUDA's runtime interface that Trivium uses, for machines without a toolkit: declarations only, with
- * NVIDIA's names and numbers; tests/simt/fake_*.cpp does what they promise. Where there is a toolkit its own headers
- * are used instead, and the tests that pass with either say that the two agree. */
+ * NVIDIA's names and numbers; tests/simt/fake_*.cpp implements them. With a toolkit its own headers are used instead,
+ * and tests that pass with both show that the two agree. */
 #pragma once
 
 #include <stddef.h>

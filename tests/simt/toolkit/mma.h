@@ -1,1 +1,1 @@
-/* nvcuda::wmma is in tests/simt/simt_wmma.h, which every .cu file has before it includes this. */
+/* nvcuda::wmma is in tests/simt/simt_wmma.h, which every .cu file includes before this header. */

@@ -1,4 +1,4 @@
-/* The part of NCCL's interface that Trivium uses, for machines without it; tests/simt/fake_nccl*.cpp does it over
+/* The part of NCCL's interface that Trivium uses, for machines without it; tests/simt/fake_nccl*.cpp implements it over
  * MPI. */
 #pragma once
 

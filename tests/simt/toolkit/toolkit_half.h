@@ -1,5 +1,5 @@
-/* What cuda_fp16.h and cuda_bf16.h share: a float of 16 bits is its bits; arithmetic is in float, rounded once, to
- * nearest and ties to even, as the hardware does. */
+/* Shared by cuda_fp16.h and cuda_bf16.h. A 16-bit float is stored as its bits; arithmetic is in float, rounded once, to
+ * nearest and ties to even, as in hardware. */
 #pragma once
 
 #include <stdint.h>
