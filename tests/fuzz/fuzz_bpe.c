@@ -1,13 +1,13 @@
 /* parses: lib/base lib/data */
-/* A tokenizer's files and a text, with zero bytes between: what vocab.json has after the 256 tokens of one byte
- * (without those no mutation would be a vocabulary), merges.txt, and the text. What comes out of the text must be its
+/* A tokenizer's files and a text, with zero bytes between: vocab.json after the 256 tokens of one byte
+ * (without those no mutation would be a vocabulary), merges.txt, and the text. The text's tokens must decode to its
  * bytes. */
 #include "lib/data/bpe.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* {"!": 0, ... , with the letters of bpe.h; the caller's text and the brace go after it. */
+/* Write {"!": 0, ... , with the letters of bpe.h; the caller's text and the brace follow. */
 static size_t write_bytes_as_letters(char *out, size_t room) {
     size_t n = (size_t)snprintf(out, room, "{");
     for (int byte = 0, next = 256; byte < 256; byte++) {
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     enum status status = bpe_open(vocab_path, merges_path, &b);
     MUST(status == OK ? b != NULL : status == E_FORMAT && !b);
     if (status != OK) return 0;
-    char *text = malloc(size - text_at); /* of its size, so that a byte beyond is noticed */
+    char *text = malloc(size - text_at); /* of its size, so that a read beyond it is noticed */
     MUST((text || size == text_at) && bpe_n_tokens(b) >= 256 && bpe_end_of_text(b) < bpe_n_tokens(b));
     if (size > text_at) memcpy(text, data + text_at, size - text_at);
     struct decoded d = {b, text, (int64_t)(size - text_at)};

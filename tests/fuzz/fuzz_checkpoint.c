@@ -1,9 +1,9 @@
 /* parses: lib/base lib/device lib/checkpoint/safetensors_read.c lib/checkpoint/checkpoint_manifest.c
  * lib/checkpoint/checkpoint_files.c lib/checkpoint/checkpoint_latest.c lib/checkpoint/checkpoint_inspect.c
  * lib/checkpoint/checkpoint_piece.c */
-/* `trivium checkpoint inspect` of a checkpoint with two files: the input is their header, in both. Its first two bytes
- * say how many bytes of tensors follow; sizes and checksums in the manifest are right, or no mutation would get past
- * those. */
+/* `trivium checkpoint inspect` of a checkpoint with two files. The input is the header of both. Its first two bytes are
+ * the number of bytes of tensors that follow. Sizes and checksums in the manifest are right, because otherwise no
+ * mutation would get past them. */
 #include "lib/checkpoint/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* parses: lib/base lib/cost/cluster.c lib/cost/wire_time.c lib/cost/op_time.c lib/comm/exchange.c lib/device/dtype.c */
-/* A cluster's file. What is accepted gives seconds that are finite and not negative, and more bytes take no less. */
+/* A cluster's file. An accepted file gives seconds that are finite and not negative, and more bytes take no less. */
 #include "lib/cost/op_time.h"
 #include "lib/cost/wire_time.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,6 @@
 /* parses: lib/base lib/data */
 /* A file of tokens: llm.c's .bin, .npy, tokens without a header, or text. The first two bytes choose how it is cut into
- * samples, and as what it is read. */
+ * samples, and the format as which it is read. */
 #include "lib/data/data.h"
 #include "tests/fuzz/fuzz.h"
 #include <string.h>
@@ -24,7 +24,7 @@ static void samples_must_lie_inside(const struct data_split *split, int64_t voca
          data_sample(split, -1, vocab, tokens, targets) == E_INTERNAL);
 }
 
-/* Are these all the bytes, with no more than a header before them? */
+/* Do the tokens take all bytes of the file, except a header? */
 static bool are_all(const struct data_file *f, enum data_as as, int64_t bytes) {
     enum data_format format = data_format_of(f);
     int64_t n = data_n_tokens(f);

@@ -1,8 +1,8 @@
 /* parses: lib/base lib/device/dtype.c lib/comm/comm_world.c lib/comm/flight/flight_read.c lib/comm/flight/postmortem.c
  * lib/comm/flight/postmortem_text.c */
-/* Flight records of two ranks that were sound, and in which the input has changed bytes: six of it say in which record
- * and where (3), how many (1), and their value, repeated (2). The first byte cuts the second file. What is accepted has
- * a verdict, and a sentence for each rank. */
+/* Sound flight records of two ranks, in which the input changes bytes. Six bytes of input are a change: record
+ * and place (3), number of bytes (1), and their value, repeated (2). The first byte cuts the second file. Accepted
+ * records have a verdict, and a sentence for each rank. */
 #include "lib/comm/comm.h"
 #include "lib/comm/flight/postmortem.h"
 #include "tests/fuzz/fuzz.h"
@@ -11,7 +11,7 @@
 
 enum { N = 2, CALLS = 6, MOST_RANKS = 64 };
 
-/* Both call the same, and rank 0 one more, in which it waits. */
+/* Both ranks make the same calls, and rank 0 one more, in which it waits. */
 static void make_ring(struct flight *f, int rank) {
     *f = (struct flight){.magic = "TRVFLGHT", .version = FLIGHT_VERSION, .n_rows = FLIGHT_ROWS, .n_groups = 2,
                          .rank = rank, .size = N, .pid = 1 << 30, .host = "h", .job = "j", .start_ns = 1000,
@@ -28,7 +28,7 @@ static void make_ring(struct flight *f, int rank) {
 
 static void change(struct flight *ring[N], struct fuzz_bytes *in) {
     uint64_t where = fuzz_number(in, 3), n = fuzz_number(in, 1) % 16 + 1, value = fuzz_number(in, 2);
-    uint64_t head = offsetof(struct flight, row) + 8 * sizeof(struct flight_row);   /* the rest is all alike */
+    uint64_t head = offsetof(struct flight, row) + 8 * sizeof(struct flight_row);   /* later rows are all alike */
     unsigned char *at = (unsigned char *)ring[where & 1];
     where = (where >> 1) % head;
     for (uint64_t i = 0; i < n && where + i < sizeof **ring; i++) at[where + i] = (unsigned char)(value >> 8 * (i % 2));

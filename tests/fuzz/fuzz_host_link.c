@@ -1,6 +1,6 @@
 /* parses: lib/base launch/host_link.c launch/host_job.c lib/comm/direct/sealed.c */
-/* What comes over the connection of an agent (first byte even) or of the lighthouse (odd), in pieces whose size the
- * second byte is. */
+/* The bytes on the connection of an agent (first byte even) or of the lighthouse (odd), in pieces of the second byte's
+ * size. */
 #include "launch/host_job.h"
 #include "launch/host_link.h"
 #include "tests/fuzz/fuzz.h"
@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct sealed near, far;
     struct host_link l;
     int fd[2];
-    if (size < 2 || size > 30000) return 0;     /* all of it has room in a socket */
+    if (size < 2 || size > 30000) return 0;     /* a socket has room for all of it */
     size_t piece = 1 + data[1];
     MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd) == 0);
     MUST(sealed_open(&near, fd[0], &keys, true, true) == OK && sealed_open(&far, fd[1], &keys, false, true) == OK);

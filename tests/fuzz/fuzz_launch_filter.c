@@ -1,5 +1,5 @@
 /* parses: lib/base launch/launch_filter.c */
-/* What mpirun and the ranks write to standard error, by lines. */
+/* The lines that mpirun and the ranks write to standard error. */
 #include "launch/launch.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>
@@ -9,7 +9,7 @@ static void facts_must_hold(const struct launch_facts *f) {
     MUST(memchr(f->host, 0, sizeof f->host) && memchr(f->signal_name, 0, sizeof f->signal_name));
 }
 
-/* No line is lost but error lines after the first, and what stands in mpirun's own blocks. */
+/* No line is lost, except error lines after the first and the lines of mpirun's own blocks. */
 static void judge(struct launch_filter *f, const char *line) {
     struct launch_filter before = *f;
     enum launch_verdict verdict = launch_filter_line(f, line);

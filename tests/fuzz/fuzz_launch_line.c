@@ -1,6 +1,6 @@
 /* parses: lib/base launch/launch.c launch/launch_request.c launch/hosts.c
  * launch/launch_job.c launch/launch_filter.c */
-/* The words after `trivium launch`, one a line, and mpirun's that follow from them. */
+/* The words after `trivium launch`, one per line, and the words for mpirun that follow from them. */
 #include "launch/launch.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 enum { MAX_WORDS = 32 };
 
-bool comm_has_mpi(void) { return true; } /* of lib/comm, which is not linked here */
+bool comm_has_mpi(void) { return true; } /* lib/comm's, which is not linked here */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *text = fuzz_text(data, size), *words[MAX_WORDS], **all;

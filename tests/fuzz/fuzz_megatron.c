@@ -1,5 +1,5 @@
 /* parses: lib/base lib/data */
-/* A Megatron index and its tokens. The first two bytes say how many bytes of what follows are the index; the rest are
+/* A Megatron index and its tokens. The first two bytes are the number of bytes of the index; the rest are
  * the tokens. */
 #include "lib/data/data.h"
 #include "tests/fuzz/fuzz.h"
@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status != OK) return 0;
     int64_t n = data_n_tokens(f);
     MUST(data_n_files(f) == 1 && n >= 1 && data_n_sequences(f) >= 1 && data_n_documents(f) >= 0);
-    /* the map is page by page: what is beyond the file is a signal, or 0 */
+    /* the map is page by page: a read beyond the file is a signal, or 0 */
     for (int64_t i = 0; i < n && i < MAX_BIN; i++) (void)data_token(f, i);
     (void)data_token(f, n - 1);
     if (data_split_whole(f, 4, &split) == OK)

@@ -1,9 +1,9 @@
 /* parses: lib/base lib/comm/direct/messages.c */
-/* What comes from a peer of the direct transport, once it has been let in: headers and bodies. The input says which
- * receives wait, when, and how the stream is cut into pieces; then it is the stream, or (so that a mutation gets past a
- * header) frames of which it has the fields. What must hold: a receive that is done has the body of the message of its
- * lane whose turn it was, as a reader from the stream's beginning finds it; no other memory is written to; and
- * when the stream has ended, so have all receives. */
+/* The bytes from a peer of the direct transport that has been let in: headers and bodies. The input begins with the
+ * waiting receives, their order, and the pieces of the stream. The rest is the stream itself, or the fields of frames
+ * (so that a mutation gets past a header). What must hold: a finished receive has the body of the next message of its
+ * lane, as a reader from the stream's beginning finds it; no other memory is written to; and
+ * when the stream has ended, all receives have ended. */
 #include "lib/comm/direct/messages.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static void append(const void *bytes, size_t n) {
     n_stream += n;
 }
 
-/* A byte of lane and kind, and a length; then that number of bytes of the input. */
+/* A byte of lane and kind, and a length; then that many bytes of the input. */
 static void make_frames(struct fuzz_bytes *b) {
     static const int64_t lengths[] = {-1, INT64_MAX, INT64_MIN, 1ll << 40, (1ll << 40) + 1, 1 << 20, 65, 64};
     n_stream = 0;
@@ -52,7 +52,7 @@ static void make_frames(struct fuzz_bytes *b) {
     }
 }
 
-/* ---- what a reader finds: the body of message `turn` of a lane, if all of it has been served ---- */
+/* ---- a reader's answer: the body of message `turn` of a lane, if all of the body has been served ---- */
 static const uint8_t *body_of(uint64_t context, int tag, int turn, int64_t *bytes) {
     struct header h;
     for (size_t at = 0; at + sizeof h <= served; at += sizeof h + (size_t)h.bytes) {
@@ -88,7 +88,7 @@ static void look(struct own_messages *o, struct wanted *all, int i) {
 static void receive(struct own_messages *o, struct wanted *w, struct fuzz_bytes *b) {
     uint8_t kind = (uint8_t)fuzz_number(b, 1);
     *w = (struct wanted){.context = kind % 3, .tag = kind / 4 % 2, .bytes = (int)fuzz_number(b, 1), .open = true};
-    w->at = malloc((size_t)w->bytes);                                /* of its size: a byte beyond is noticed */
+    w->at = malloc((size_t)w->bytes);                                /* of its size: a write beyond it is noticed */
     MUST(own_receive(o, w->context, 1, w->tag, w->at, w->bytes, &w->message) == OWN_OK);
 }
 
@@ -118,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     for (int i = 0; i < n; i++) look(o, all, i);
     for (int k = 0; k < 3; k++) own_push(o);
-    for (int i = 0; i < n; i++) {                                    /* all have ended: the stream has */
+    for (int i = 0; i < n; i++) {                                    /* the stream has ended, so all have */
         look(o, all, i);
         MUST(!all[i].open);
     }

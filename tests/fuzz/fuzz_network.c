@@ -1,9 +1,9 @@
 /* parses: lib/base lib/comm/direct/network.c lib/comm/direct/wire.c lib/comm/direct/greeting.c
  *         lib/comm/direct/sealed.c lib/comm/direct/messages.c lib/comm/membership/membership.c */
-/* What comes on a connection to a rank of the direct transport: a greeting, and what follows. The input is what a
- * caller says, or, so that a mutation gets further, what is changed in the words of a caller with the secret. What must
- * hold: only a caller with a sound greeting and the secret is let in, for this process and epoch, from a member that
- * may call; and a caller that is let in can end its own connection only.
+/* The bytes on a connection to a rank of the direct transport: a greeting, and more. The input is a caller's bytes, or,
+ * so that a mutation gets further, changes to the words of a caller that has the secret. What must
+ * hold: a caller is let in only with a sound greeting and the secret, for this process and epoch, and as a member that
+ * may call; and a caller that is let in can end only its own connection.
  *
  * Sockets of this host (AF_UNIX) instead of TCP: the same calls, faster. */
 #define _GNU_SOURCE
@@ -48,7 +48,7 @@ static void say(int fd, const void *what, size_t bytes) {
     (void)k;
 }
 
-/* Has the other side hung up? What it has said before that is dropped. */
+/* Has the other side hung up? Bytes that it sent before are dropped. */
 static bool is_over(int fd) {
     char bytes[256];
     ssize_t k;
@@ -58,7 +58,7 @@ static bool is_over(int fd) {
 }
 
 /* ---- a caller ---- */
-/* A few bytes of it changed, as the input says. @return whether any was */
+/* Change a few bytes of `what`, as the input says. @return whether any byte differs */
 static bool change(struct fuzz_bytes *b, void *what, size_t bytes) {
     int n = (int)fuzz_number(b, 1) % 4;
     unsigned char before[128];
@@ -71,7 +71,7 @@ static bool change(struct fuzz_bytes *b, void *what, size_t bytes) {
     return memcmp(before, what, bytes) != 0;
 }
 
-/* Says hello and proof. @return whether it has to be let in; then *out is its end of the stream */
+/* Say hello and proof. @return whether the caller must be let in; then *out is its end of the stream */
 static bool greet(struct network *n, int fd, struct fuzz_bytes *b, uint8_t how, struct sealed *out) {
     struct greeting_hello hello = greeting_say_hello(how & 1 ? 0 : (int32_t)(int8_t)fuzz_number(b, 1), ME, EPOCH);
     struct greeting_answer answer;
@@ -102,7 +102,7 @@ static bool greet(struct network *n, int fd, struct fuzz_bytes *b, uint8_t how, 
 }
 
 /* ---- which callers are let in ---- */
-/* Its messages, or what a stranger puts on its connection: whatever that is, own_test ends with a code, or waits. */
+/* A caller's messages, or a stranger's bytes on its connection: in every case own_test waits, or ends with a code. */
 static void listen_to(struct network *n, struct sealed *its, struct fuzz_bytes *b, bool forged) {
     struct own_wire wire[N] = {own_network_wire(n, 0), own_network_wire(n, 1), {0}};
     struct own_messages *o = own_messages_open(N, ME, wire);
@@ -142,7 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         MUST(!in || (own_network_shown_out(n) == 0 && !is_over(fd)));
         if (in) listen_to(n, &its, &b, how & 4);
         if (in) fd = -1, sealed_close(&its);
-    } else {                                                         /* a stranger's own words */
+    } else {                                                         /* a stranger's own bytes */
         say(fd, b.at, b.left);
         for (int k = 0; k < 3; k++) MUST(!own_network_step(n));
         MUST(is_over(fd) || b.left < sizeof(struct greeting_hello) + sizeof(struct greeting_proof));

@@ -2,7 +2,7 @@
  * driver/train/train_options.c models/bert cp models/dlrm dp
  * elastic emb ep models/gpt models/llama dp_variants/local dp_variants/main_rank mixed_precision park pp recompute
  * dp_variants/server models/t5 tp zero tests/fuzz/options_again.c */
-/* The words of a command line, one a line. */
+/* The words of a command line, one per line. */
 #include "driver/recipe.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/options_again.h"
@@ -11,7 +11,7 @@
 
 enum { MAX_WORDS = 64 };
 
-/* --config would read whatever file the input names; fuzz_options_file.c does that with files of its own. */
+/* --config would read any file that the input names; fuzz_options_file.c covers it with its own files. */
 static int words_of(char *text, char **words) {
     int n = 0;
     for (char *at = text; at && n < MAX_WORDS;) {

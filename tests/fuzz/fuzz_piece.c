@@ -1,6 +1,6 @@
 /* parses: lib/base lib/device/tensor.c lib/device/dtype.c lib/checkpoint/checkpoint_piece.c lib/device/piece.c */
-/* Which part of a tensor a checkpoint's file has, as its metadata say; and what two such parts share: the input is two,
- * with a line between them. */
+/* The part of a tensor that a checkpoint's file has, from its metadata; and the elements that two parts share. The
+ * input is two parts, with a line break between them. */
 #include "lib/checkpoint/checkpoint_piece.h"
 #include "tests/fuzz/fuzz.h"
 #include <string.h>
@@ -39,7 +39,7 @@ static bool parse(const uint8_t *data, size_t size, struct piece *p) {
     return true;
 }
 
-/* ---- two of them ---- */
+/* ---- two parts ---- */
 
 enum { MAX_ELEMENTS = 4096 };
 struct common { const struct piece *to, *from; char seen[MAX_ELEMENTS]; int64_t n; };
@@ -64,8 +64,8 @@ static int64_t common_by_looking(const struct piece *a, const struct piece *b) {
     return n;
 }
 
-/* Small ones are counted; of large ones it is enough that the numbers stay in range. Walking over many rows is allowed
- * to take long. */
+/* Small parts are counted element by element; for large ones the numbers need only stay in range, because a walk over
+ * many rows may take long. */
 static void compare(const struct piece *a, const struct piece *b) {
     struct common c = {.to = a, .from = b};
     if (a->n > 64 || b->n > 64) return;

@@ -5,8 +5,8 @@
  * driver/train/straggler.c driver/train/train_options.c driver/recipe.c models/bert cp
  * models/dlrm dp elastic emb ep models/gpt models/llama dp_variants/local dp_variants/main_rank mixed_precision
  * park pp recompute dp_variants/server models/t5 tp zero driver/command.c driver/show/show_params.c */
-/* What follows from a command line: presets, sizes that must divide, layouts; and `show memory --params`. The first two
- * bytes are the number of ranks, the rest words, one a line. */
+/* The plan of a command line: presets, sizes that must divide, layouts; and `show memory --params`. The first two
+ * bytes are the number of ranks, the rest words, one per line. */
 #include "driver/recipe.h"
 #include "driver/show/show_params.h"
 #include "tests/fuzz/fuzz.h"
@@ -15,7 +15,7 @@
 
 enum { MAX_WORDS = 64 };
 
-/* --config would read whatever file the input names. */
+/* --config would read any file that the input names. */
 static int words_of(char *text, char **words) {
     int n = 0;
     for (char *at = text; at && n < MAX_WORDS;) {

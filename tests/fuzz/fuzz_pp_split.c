@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     MUST(stage_of);
     enum status status = pp_assign_layers(&plan, stage_of);
     MUST(status == OK || status == E_CONFIG);
-    if (status == OK) { /* in order, each stage with a layer, the last one the last */
+    if (status == OK) { /* in order, no stage empty, the last layer on the last stage */
         MUST(stage_of[0] == 0 && stage_of[plan.layers - 1] == plan.mesh.pp * o->chunks - 1);
         for (int64_t i = 1; i < plan.layers; i++)
             MUST(stage_of[i] == stage_of[i - 1] || stage_of[i] == stage_of[i - 1] + 1);

@@ -1,7 +1,7 @@
 /* parses: lib/base lib/device/dtype.c lib/checkpoint/safetensors_read.c lib/checkpoint/safetensors_write.c
  * oracle/kept.c oracle/place.c oracle/recording.c */
-/* A step of a recording: the input is the header of its file, whose first two bytes say how many bytes of tensors
- * follow. What is accepted can be put together, or its pieces are not of one tensor. */
+/* A step of a recording. The input is the header of its file; its first two bytes are the number of bytes of tensors
+ * that follow. An accepted file can be assembled, or its pieces are not of one tensor. */
 #include "oracle/recording.h"
 #include "tests/fuzz/fuzz.h"
 #include <math.h>
@@ -16,10 +16,10 @@ static void put_together(struct kept *k) {
         const struct kept_piece *p = &k->piece[i];
         struct whole w;
         MUST(box_n(&p->box) > 0 && p->at + box_n(&p->box) <= k->n_values && p->part < p->parts);
-        if (box_whole_n(&p->box) > 1 << 16) continue;                /* slow, and no different */
+        if (box_whole_n(&p->box) > 1 << 16) continue;                /* slow, and nothing new */
         enum status status = kept_whole(k, p->name, &w);
         MUST(status == OK || status == E_FORMAT);
-        /* all of it is missing where each element lacks a summand */
+        /* all elements are missing if each lacks a summand */
         MUST(status != OK || (w.missing >= 0 && w.missing <= w.n && w.apart >= 0));
         whole_fini(&w);
     }

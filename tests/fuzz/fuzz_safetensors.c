@@ -1,5 +1,5 @@
 /* parses: lib/base lib/device/dtype.c lib/checkpoint/safetensors_read.c tests/fuzz/safetensors_checks.c */
-/* A safetensors file, all of it. */
+/* A whole safetensors file. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/safetensors_checks.h"
 

@@ -1,6 +1,6 @@
 /* parses: lib/base lib/device/dtype.c lib/checkpoint/safetensors_read.c tests/fuzz/safetensors_checks.c */
-/* The header of a safetensors file. The first two bytes say how many bytes of tensors follow it; what is around it is
- * right, or almost no mutation would get past the header's length. */
+/* The header of a safetensors file. The first two bytes are the number of bytes of tensors that follow it. The rest of
+ * the file is right, because otherwise few mutations would get past the header's length. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/safetensors_checks.h"
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* parses: lib/base lib/comm/direct/sealed.c */
-/* What comes on a connection that is sealed. The input is a list of what a stranger on the way, without the keys, does
- * to frames: passes one on, changes, cuts, replays or leaves it out, puts in words of its own. What must hold:
- * what is delivered is the beginning of what was said, to the last byte of the frames that came whole and in order; and
- * after anything else the stream has ended. */
+/* The bytes on a sealed connection. The input is a list of acts of a stranger on the way, without the keys: pass a
+ * frame on, change, cut, replay or leave it out, put in other bytes. What must hold:
+ * delivered bytes are the beginning of the sent bytes, up to the last frame that came whole and in order; and
+ * after any other frame the stream has ended. */
 #include "lib/comm/direct/sealed.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -17,7 +17,7 @@ enum act { PASS, CHANGE, CUT, REPLAY, LEAVE_OUT, PUT_IN, N_ACTS };
 static unsigned char said[MOST_FRAMES * MOST_BODY], frame[MOST_FRAMES][MOST_BODY + SEALED_OVER];
 static size_t n_said, bytes_of[MOST_FRAMES];
 static int n_frames;
-static unsigned char came[MOST_FRAMES * (sizeof frame[0] + MOST_PUT_IN)];            /* all that goes on to the end */
+static unsigned char came[MOST_FRAMES * (sizeof frame[0] + MOST_PUT_IN)];            /* bytes passed on to the end */
 static size_t n_came;
 
 static void put(int fd, const void *what, size_t bytes) {
@@ -27,7 +27,7 @@ static void put(int fd, const void *what, size_t bytes) {
     n_came += bytes;
 }
 
-/* The next frame, off the way. */
+/* Send the next frame, and take it off the way. */
 static void say(struct sealed *from, int way, struct fuzz_bytes *b) {
     size_t bytes = 1 + fuzz_number(b, 1) % MOST_BODY;
     unsigned char *body = said + n_said;
@@ -52,8 +52,8 @@ static void act_on(int way, int f, struct fuzz_bytes *b) {
     if (act == PASS || act == PUT_IN) put(way, frame[f], bytes);
 }
 
-/* Bytes of the bodies of the frames that came whole and in order. Pieces may make up a frame by chance: the one byte
- * that a cut leaves out is at times the first one that follows. */
+/* Bytes of the bodies of the frames that came whole and in order. Other pieces may make up a frame by chance: the byte
+ * that a cut removes can equal the first byte that follows. */
 static size_t right_bytes(void) {
     size_t right = 0, at = 0;
     for (int f = 0; f < n_frames && bytes_of[f] <= n_came - at; at += bytes_of[f++]) {
@@ -63,7 +63,7 @@ static size_t right_bytes(void) {
     return right;
 }
 
-/* What the other end has taken is what was said up to `right`. */
+/* The other end must have taken the first `right` bytes that were said. */
 static void must_hold(struct sealed *to, size_t right, size_t piece) {
     unsigned char taken[sizeof said];
     size_t n = 0;
@@ -73,8 +73,8 @@ static void must_hold(struct sealed *to, size_t right, size_t piece) {
     MUST(k == SEALED_ENDED || k == SEALED_FORGED || n == sizeof taken);
 }
 
-/* Each input has keys of its own. With the same keys for all, libFuzzer, which sees what a target compares, put a frame
- * of an earlier input, with its right tag, into a later one. */
+/* Each input has its own keys. With equal keys libFuzzer, which sees a target's comparisons, puts a frame of an earlier
+ * input, with its right tag, into a later input. */
 static struct greeting_keys keys_of(const uint8_t *data, size_t size) {
     struct greeting_keys keys = {"", ""};
     XXH64_hash_t mine = XXH3_64bits_withSeed(data, size, 1), theirs = XXH3_64bits_withSeed(data, size, 2);

@@ -16,7 +16,7 @@ static void add_word(void *self, const struct option *o, const char *text, enum 
     snprintf(t->word[t->n++], n, "--%s=%s", o->name, text);
 }
 
-/* Options without a default start as zero, which may be outside of what can be typed; they are left out. */
+/* Options without a default start as zero, which may be outside of their range; leave them out. */
 static void add_given(void *self, const struct option *o, const char *text, enum option_source source) {
     if (source != FROM_DEFAULT) add_word(self, o, text, source);
 }

@@ -1,4 +1,4 @@
-/* What holds of options that were accepted: each value's text is legal, and read again it is the same value. */
+/* Check accepted options: each value's text is legal, and reading it again gives the same value. */
 #pragma once
 
 #include "lib/base/option.h"

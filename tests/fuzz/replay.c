@@ -1,5 +1,5 @@
-/* A fuzz target without a fuzzer: every input of its corpus, then mutations of them, the same ones on every machine. So
- * that `make check` runs the targets with any compiler. Finding new paths is libFuzzer's business (`make fuzz`).
+/* A fuzz target without a fuzzer: it runs every input of the corpus, then mutations of them, the same ones on every
+ * machine. So `make check` runs the targets with any compiler. Only libFuzzer searches for new paths (`make fuzz`).
  *
  *   replay-NAME N FAILED FILE|FOLDER...      N mutations; an input that ends the process is kept in FAILED */
 #include "tests/fuzz/fuzz.h"
@@ -19,13 +19,13 @@ struct input { uint8_t *data; size_t size; char name[128]; };
 static struct input inputs[MAX_INPUTS];
 static int n_inputs;
 
-/* ---- what ends the process ---- */
+/* ---- the end of the process ---- */
 
 static const char *failed_path;
 static const uint8_t *now;
 static size_t now_size;
 
-/* Only calls that a signal handler may make. */
+/* A signal handler: it makes only calls that are allowed there. */
 static void keep_and_die(int number) {
     static const char hang[] = "\nno answer within 10 s\n", kept[] = "\nthe input is in ";
     if (number == SIGALRM && write(STDERR_FILENO, hang, sizeof hang - 1) < 0) _exit(1);
@@ -36,14 +36,14 @@ static void keep_and_die(int number) {
     _exit(1);
 }
 
-/* The sanitizers ask for their settings; a report shall arrive as a signal. */
+/* The sanitizers read their settings from these; a report must arrive as a signal. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "abort_on_error=1:handle_abort=0:allocator_may_return_null=1"; }
 const char *__ubsan_default_options(void);
 const char *__ubsan_default_options(void) { return "abort_on_error=1:print_stacktrace=1"; }
 
 static void run(const uint8_t *data, size_t size) {
-    uint8_t *copy = malloc(size); /* of exactly this size, so that a byte beyond it is noticed */
+    uint8_t *copy = malloc(size); /* of exactly this size, so that a read beyond it is noticed */
     if (size) memcpy(copy, data, size);
     now = copy;
     now_size = size;
@@ -131,7 +131,7 @@ static void replace(size_t at, size_t cut, const void *with, size_t n) {
     n_bytes += n - cut;
 }
 
-/* Numbers at which parsers err, in the bytes of a binary file ... */
+/* Numbers on which parsers often fail, in the bytes of a binary file ... */
 static void put_binary_number(size_t at) {
     static const uint64_t numbers[] = {0, 1, 7, 8, 127, 128, 255, 256, 32767, 32768, 65535, 65536, INT32_MAX,
                                        1ull << 31, UINT32_MAX, 1ull << 32,
@@ -175,7 +175,7 @@ static void duplicate(size_t at) {
     replace(draw(n_bytes + 1), 0, part, n);
 }
 
-/* The beginning of this one, the end of another one. */
+/* Join the beginning of this input and the end of another one. */
 static void splice(size_t at) {
     const struct input *other = &inputs[draw((uint64_t)n_inputs)];
     size_t from = draw(other->size + 1);

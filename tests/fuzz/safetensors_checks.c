@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The sizes of the format's types, told apart by their names' digits: "F8_E4M3" has 8 bits, "BOOL" too. */
+/* The size of a type, from the digits of its name: "F8_E4M3" has 8 bits, and "BOOL", too. */
 static int64_t element_bytes(const char *dtype) {
     const char *digit = strpbrk(dtype, "0123456789");
     return digit ? strtol(digit, NULL, 10) / 8 : 1;
