@@ -1,9 +1,9 @@
 /* Every barrier of every kernel, taken away. See barriers.h.
  *
- * Each run is a process of its own, forked before any test has run: a report ends it at once, and no run sees what
- * another has left behind. First every test runs as it is, for at most LIMIT_S seconds of processor time, and notes
- * which barriers it passes; then for each barrier the tests that pass it run without it, those that come to it soonest
- * first. */
+ * Each run is a process of its own, forked before any test runs, so that a report ends it at once and no run sees
+ * another's leftovers. First every test runs with all barriers, for at most LIMIT_S seconds of processor time, and
+ * notes the barriers that it passes. Then for each barrier the tests that pass it run without it, those that reach it
+ * soonest first. */
 #include "tests/barriers.h"
 
 #include "lib/comm/comm.h"
@@ -22,18 +22,18 @@
 #include <unistd.h>
 
 enum { MAX_TESTS = 1024, MAX_BARRIERS = 512, LIMIT_S = 2 };
-enum ending { WELL, REPORTED, TEST_FAILED, OUT_OF_TIME, DIED }; /* of a run; the first four are exit codes */
+enum ending { WELL, REPORTED, TEST_FAILED, OUT_OF_TIME, DIED }; /* the end of a run; the first four are exit codes */
 
 struct one_test { const char *file; const struct CMUnitTest *test; };
-struct missed_by { int test; double after_s; };                 /* a test that passes a barrier, and when it first
-                                                                 * did */
+struct missed_by { int test; double after_s; };                 /* a test that passes a barrier, and the time of its
+                                                                 * first pass */
 struct site { struct simt_barrier barrier; struct missed_by by[MAX_TESTS]; int n; };
 
 static struct one_test tests[MAX_TESTS];
 static struct site sites[MAX_BARRIERS];
 static int n_tests, n_sites;
 
-/* What a run tells its parent: the table of barriers is the same program's, so its pointers mean the same there. */
+/* A run's notes for its parent, which is the same program, so that the table's pointers are valid there, too. */
 static struct notes { int n; struct simt_barrier barrier[MAX_BARRIERS]; double after_s[MAX_BARRIERS]; } *notes;
 
 static double used_s(void) {
@@ -48,11 +48,11 @@ static double children_s(void) {
     return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-/* ---- in a run ---- */
+/* ---- inside a run ---- */
 static void end_reported(void) { _exit(REPORTED); }
 static void end_out_of_time(int signal) { (void)signal, _exit(OUT_OF_TIME); }
 
-/* New barriers since the last look; called from a timer and at the end. */
+/* Note barriers that are new since the last call. A timer calls this, and the end of a run. */
 static void look(int signal) {
     (void)signal;
     for (int n = simt_barriers(); notes->n < n && notes->n < MAX_BARRIERS; notes->n++) {
@@ -77,7 +77,7 @@ static enum ending run_in_child(const struct one_test *t) {
     return verdict == FAILED ? TEST_FAILED : WELL;
 }
 
-/* ---- a run, from outside ---- */
+/* ---- outside of a run ---- */
 static enum ending wait_for(pid_t child) {
     int status;
     if (child < 0 || waitpid(child, &status, 0) != child) {
@@ -87,7 +87,7 @@ static enum ending wait_for(pid_t child) {
     return WIFEXITED(status) && WEXITSTATUS(status) <= OUT_OF_TIME ? (enum ending)WEXITSTATUS(status) : DIED;
 }
 
-/* A failing test shows why, and a crash too; here that is expected. */
+/* A failing test, or a crash, prints its reason; here failures are expected. */
 static void hush(void) {
     if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)) _exit(DIED);
 }
@@ -146,14 +146,14 @@ static struct site *site_of(const struct simt_barrier *b) {
     return &sites[n_sites++];
 }
 
-/* Soonest first: a place is sought from the end. */
+/* Insert a test, soonest first; the search for its place begins at the end. */
 static void add(struct site *s, int test, double after_s) {
     int i = s->n++;
     for (; i > 0 && s->by[i - 1].after_s > after_s; i--) s->by[i] = s->by[i - 1];
     s->by[i] = (struct missed_by){test, after_s};
 }
 
-/* How many tests are not well as they are. */
+/* @return the number of tests that fail with all barriers */
 static int pass_all(void) {
     int n_ill = 0;
     for (int i = 0; i < n_tests; i++) {
@@ -179,7 +179,7 @@ static bool is_missed(const struct site *s, double limit_s, int ways[DIED + 1]) 
     return false;
 }
 
-/* Some tests reach a barrier's effect late: barriers that no test misses soon are run to the end. */
+/* Some tests reach a barrier's effect late, so barriers that no test misses soon are run to the end. */
 static bool is_missed_soon_or_late(const struct site *s, int ways[DIED + 1]) {
     int late = ways[OUT_OF_TIME];
     return is_missed(s, 2 * LIMIT_S, ways) || (ways[OUT_OF_TIME] > late && is_missed(s, 30 * LIMIT_S, ways));

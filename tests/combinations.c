@@ -63,8 +63,8 @@ const int *combination_choices(void) {
     return n;
 }
 
-/* The model alone, on one rank. Groups of two tokens compete for one place of an expert: a third is dropped. Mixtral
- * drops none, and its rows are packed. */
+/* The model alone, on one rank. Groups of two tokens compete for one place of each expert, so a third of the choices is
+ * dropped. Mixtral drops none, and its rows are packed. */
 struct plan combination_model(int model) {
     const char *arch = MODELS[model].arch;
     struct plan p = parity_plan();

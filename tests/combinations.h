@@ -1,5 +1,5 @@
-/* The combinations of techniques that tests go through: every value of every choice with every other. See
- * test_matrix.c, which runs them, and test_types_matrix.c, which only compiles them. */
+/* The combinations of techniques that tests try: every value of every choice with every other. test_matrix.c
+ * runs them, test_types_matrix.c only compiles them. */
 #pragma once
 
 #include "lib/run/run.h"
@@ -10,14 +10,14 @@ enum { SHAPE, CP_FORM, EP, SP, SUM, RECOMPUTE, SCHEDULE, N_TECHNIQUES,
 enum { MAX_VALUES = 24, COMBINATION_MODELS = 6 };
 struct combination { int value[N_CHOICES]; };
 
-/** List the meshes of `ranks` ranks: dp x cp x tp x pp. All below is for these. */
+/** List the meshes of `ranks` ranks: dp x cp x tp x pp. The functions below use this list. */
 void combinations_of_world(int ranks);
-/** How many values each choice has; static. And how many combinations the first n choices have. */
+/** The number of values of each choice, static; the number of combinations of the first n choices. */
 const int *combination_choices(void);
 int combination_count(int n_choices);
-/** Number k of all: below combination_count(N_TECHNIQUES) its company are the first values. */
+/** Combination k of all. Below combination_count(N_TECHNIQUES) all choices of company have their first value. */
 struct combination combination_of(int k);
-/** The model alone, on one rank; its architecture. */
+/** The model alone, on one rank; its architecture's name. */
 struct plan combination_model(int model);
 const char *combination_arch(int model);
 /** The plan of a combination; false when a technique refuses it. */

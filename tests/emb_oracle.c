@@ -34,7 +34,7 @@ static void take_layers(const struct run *r, const char *block, int n, const int
 }
 
 /* ---- one sample ---- */
-/* y = relu(W x + b), or without relu; and back, where dy is that of y and x is what went in. */
+/* y = relu(W x + b), or without relu; backward: dy is the gradient of y, x the layer's input. */
 static void forward(const struct layer *l, bool relu, const double *x, double *y) {
     for (int k = 0; k < l->out; k++) {
         double sum = l->b.x[k];
@@ -128,7 +128,7 @@ static void update(struct learned *x, void *self) {
     }
 }
 
-/* Rowwise Adagrad, of all rows that the step used. */
+/* Rowwise Adagrad for all rows that the step used. */
 static void update_tables(struct oracle *o, int slot, double lr, double eps) {
     for (int f = 0; f < F; f++)
         for (int v = 0; v < V; v++) {

@@ -20,7 +20,7 @@
 struct plan parity_plan(void) {
     static struct plan of_options;
     struct plan p;
-    if (!of_options.recipe) assert_ok(recipe_plan(&of_options));       /* the same each time, and slow */
+    if (!of_options.recipe) assert_ok(recipe_plan(&of_options));       /* the same each time, and slow to make */
     p = of_options;
     snprintf(p.model, sizeof p.model, "parity");
     p.layers = p.heads = p.seq = 8;
@@ -88,8 +88,8 @@ enum status layout_open(struct run *r, struct plan p, enum run_watch watch) {
     return layout_use_demo(r);
 }
 
-/* ---- looking at device memory ---- */
-/* n elements of the device's memory in the host's, to be freed; NULL when they cannot be had. */
+/* ---- reading device memory ---- */
+/* A copy in host memory of n elements of device memory; the caller frees it. NULL: the copy failed. */
 static void *fetched(const struct device *device, const void *x, enum dtype dtype, int64_t n) {
     int64_t bytes = n * (int64_t)dtype_size(dtype);
     void *copy = malloc((size_t)bytes + 1);
@@ -215,7 +215,7 @@ static void hash_weights(const struct run *r, struct difference *d) {
     }
 }
 
-/* Every rank's marks go to rank 0, which has never run those ranks: it compiles their programs and compares. */
+/* Every rank sends its marks to rank 0, which compiles the other ranks' programs and compares. */
 static enum status compare_memory(const struct run *r, struct difference *d) {
     int64_t measured[N_TIERS][N_ROLES], all[64][N_TIERS][N_ROLES];
     TRY(run_measure(r, measured));
@@ -231,7 +231,7 @@ static enum status compare_memory(const struct run *r, struct difference *d) {
     return OK;
 }
 
-/* Operations of n steps. */
+/* The number of operations in n steps. */
 static int64_t operations(const struct bill *b, enum mesh_axis axis, enum comm_op op, int n_steps) {
     int64_t n = 0;
     for (int i = 0; i < b->n_exchanges; i++) {
@@ -261,9 +261,9 @@ static struct sent_rules rules_in_force(void) {
 
 static double off(double counted, double sent) { return fabs(counted - sent); }
 
-/* What tables say is sent, is: to the message and to the byte, inside nodes and between. Messages only in sum, since a
- * line of the bill does not name the receiver. Nor do collectives take more memory than is said. Fixed sums have
- * tables of their own. */
+/* The tables predict what is sent: to the message and to the byte, inside nodes and between. Messages are compared only
+ * in sum, because a line of the bill does not name the receiver. Collectives must not take more memory than predicted.
+ * Fixed sums have other tables. */
 static enum status compare_sent(const struct run *r, int n_steps, struct difference *d) {
     const struct sent_rules rules = rules_in_force();
     int64_t memory[N_MESH_AXES];
@@ -371,7 +371,7 @@ static bool is_legal(const struct plan *p) {
     return pp_n_virtual(row->place, &shape) <= p->layers && pp_schedule_legal(row, &shape) == OK;
 }
 
-/* Small microbatches only: then there are enough for groups of pp. */
+/* Small microbatches only, because then there are enough of them for groups of pp. */
 static void each_interleaved(const struct plan *base, void (*visit)(void *, const struct plan *), void *self) {
     struct plan p = *base;
     pp_options(&p)->schedule = SCHEDULE_INTERLEAVED;
@@ -412,7 +412,7 @@ bool layouts_want_all(void) {
     return text && !strcmp(text, "1");
 }
 
-/* The other schedules, in pipelines only: every one with one size of microbatches, and LONG=1 or PARITY with all. */
+/* The other schedules, in pipelines only: each with one size of microbatches; LONG=1 or PARITY: with all sizes. */
 static void each_other(const struct plan *base, void (*visit)(void *, const struct plan *), void *self) {
     struct plan p = *base;
     for (int k = SCHEDULE_INTERLEAVED + 1; p.mesh.pp > 1 && k < N_SYNCHRONOUS; k++)
@@ -422,7 +422,7 @@ static void each_other(const struct plan *base, void (*visit)(void *, const stru
             if (!chosen && !layouts_want_all() && !getenv("PARITY")) continue;
             pp_options(&settled)->schedule = k;
             pp_options(&settled)->chunks = pp_schedule_at(k)->chunked && 2 * p.mesh.pp <= p.layers ? 2 : 1;
-            settled.loss_chunk = p.micro_batch == 2 ? 0 : -1;        /* two operations; as each schedule requires */
+            settled.loss_chunk = p.micro_batch == 2 ? 0 : -1;        /* two operations; else the schedule chooses */
             if (plan_settle(&settled, plan_ranks(&p)) == OK && is_legal(&settled)) each_split(&settled, visit, self);
             status_clear();
         }
@@ -441,7 +441,7 @@ void layouts_each(const struct plan *base, int world, void (*visit)(void *, cons
 }
 
 /* ---- every technique ---- */
-/* `order`: which dimension gets the first factor of two of the world, which the second and the third. */
+/* `order`: the dimensions that get the first, second and third factor of two of the world. */
 static const struct companion {
     const char *order;
     int zero, offload, recompute, recompute_n, sp, chunks, schedule;

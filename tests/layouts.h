@@ -1,4 +1,4 @@
-/* Layouts to try, a serial run to hold them against, and what "the same" means (docs/architecture.md, promises 1 and
+/* Layouts to try, a serial run as their reference, and the meaning of "the same" (docs/architecture.md, promises 1 and
  * 2). */
 #pragma once
 
@@ -6,9 +6,9 @@
 
 enum { PARITY_STEPS = 3, MAX_PARAMS = 256 };
 
-/* Small, and nothing divides by accident: vocabulary 131 is prime, 8 layers, 8 heads, sequences of 8, dropout on,
- * clipping active. Adam's eps is 1e-6: the key third of the qkv bias has a zero gradient, and a smaller eps turns its
- * rounding noise into updates. */
+/* A small plan in which nothing divides by accident: vocabulary 131 is prime, 8 layers, 8 heads, sequences of 8,
+ * dropout on, clipping active. Adam's eps is 1e-6: the key third of the qkv bias has a zero gradient, and a smaller eps
+ * turns its rounding noise into updates. */
 struct plan parity_plan(void);
 
 /** Give the run the demonstration text, opened once. @errors E_DATA */
@@ -17,7 +17,7 @@ enum status layout_use_demo(struct run *);
 /** Settle the plan for this world, and create its run on the demonstration text. @collective{world} */
 enum status layout_open(struct run *, struct plan, enum run_watch);
 
-/* A run, reduced to what is compared: per step the loss, the norm and every gradient; the weights at the end. */
+/* The numbers of a run that tests compare: per step the loss, the norm and every gradient; the weights at the end. */
 struct reference {
     struct run run;
     double loss[PARITY_STEPS], norm[PARITY_STEPS];
@@ -25,7 +25,7 @@ struct reference {
 };
 /** Train `plan` (a layout of one rank) on the demonstration text. @collective{world} */
 enum status reference_init(struct reference *, const struct plan *);
-/** The same, where `before` is called before each step. @collective{world} */
+/** As reference_init; `before` is called before each step. @collective{world} */
 typedef enum status before_step(struct run *, void *self);
 enum status reference_init_with(struct reference *, const struct plan *, before_step *before, void *self);
 void reference_fini(struct reference *);
@@ -35,10 +35,10 @@ struct difference {
     double loss, norm, grad, weight;   /* loss and grad: of the first step and over all steps (see below) */
     double first_loss, first_grad;
     double weight_absolute;
-    double memory;                     /* bytes by which a role's measured mark differs from the plan of rank 0 for that
-                                        * rank */
-    double wire;                       /* relative difference of the ledger's bytes from the bill, and how many
-                                        * operations it is off, over all axes */
+    double memory;                     /* bytes by which a role's measured mark differs from the plan of that rank,
+                                        * computed by rank 0 */
+    double wire;                       /* relative difference of the ledger's bytes from the bill, and of the number
+                                        * of operations, over all axes */
     double padding;                    /* largest weight beyond the vocabulary: must stay zero */
     uint64_t bits;                     /* hash of this rank's losses and weights: two equal runs have equal bits */
 };
@@ -46,11 +46,11 @@ struct difference {
 enum status layout_compare(const struct plan *, const struct reference *, struct difference *);
 
 /** Does the layout equal the serial run in fp64: loss, norm, gradients and weights within 1e-10, no byte off, no
- *  padding trained? settled: what plan_settle said. Where it does not, rank 0 says how far it is off.
+ *  padding trained? settled: the status of plan_settle. If not, rank 0 prints the differences.
  *  @collective{world} */
 bool layout_is_serial(const struct plan *, enum status settled, const struct reference *);
-/** Compare a run that has done n_steps, of which exchange.every is a part: memory and wire; rank 0 has the memory of
- *  all.
+/** Compare memory and wire of a run that has done n_steps, a multiple of exchange.every; rank 0 gets the memory of
+ *  all ranks.
  *  @collective{world} */
 enum status layout_compare_bytes(const struct run *, int n_steps, struct difference *);
 /** max |x - reference| over this rank's own elements of a param, reference by global element. @collective{none} */
@@ -67,7 +67,7 @@ struct plan layout_scheduled_in_company(struct plan, int company, int schedule);
 /** "dp2 tp2 pp2 1f1b micro2 split 3,5". Static storage. */
 const char *layout_name(const struct plan *);
 
-/** LONG=1: whatever there is, where otherwise a choice does that covers it. */
+/** LONG=1: try all, where a test otherwise tries a covering choice. */
 bool layouts_want_all(void);
 
 /** Call visit for every legal layout of `world` ranks: factorisations, schedules, microbatch sizes, stage splits. */

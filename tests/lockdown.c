@@ -1,4 +1,4 @@
-/* Classic BPF over struct seccomp_data: the machine, the number of the call, then half of an argument of some calls. */
+/* Classic BPF over struct seccomp_data: the machine, the call's number, then half of an argument for some calls. */
 #define _GNU_SOURCE /* SYS_*, MAP_* */
 #include "tests/lockdown.h"
 
@@ -22,24 +22,24 @@
 #define MACHINE AUDIT_ARCH_AARCH64
 #endif
 
-enum { OTHER_ABI = 1 << 30 };    /* from here on the numbers are those of x32 */
+enum { OTHER_ABI = 1 << 30 };    /* x32's numbers begin here */
 
 #define LOAD(offset) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset)
 #define NUMBER offsetof(struct seccomp_data, nr)
 #define LOWER(i) (offsetof(struct seccomp_data, args) + 8 * (i))     /* both machines are little-endian */
 #define UPPER(i) (LOWER(i) + 4)
 #define JUMP(how, value, yes, no) BPF_JUMP(BPF_JMP | (how) | BPF_K, value, yes, no)
-#define HAS BPF_JSET /* one of these bits */
+#define HAS BPF_JSET /* any of these bits */
 #define IS BPF_JEQ
 #define ANSWER(verdict) BPF_STMT(BPF_RET | BPF_K, verdict)
 #define REFUSE ANSWER(SECCOMP_RET_ERRNO | EPERM)
 #define REFUSE_CALL(number) JUMP(IS, number, 0, 1), REFUSE
-/* The number of the call is needed again afterwards. */
+/* Later rules need the call's number again. */
 #define REFUSE_IF(number, half, how, value)                                                                            \
     JUMP(IS, number, 0, 4), LOAD(half), JUMP(how, value, 0, 1), REFUSE, LOAD(NUMBER)
 
 bool lockdown(void) {
-    uint32_t here = (uint32_t)((uintptr_t)lockdown >> 32); /* the program lies in these 4 GiB, or the next */
+    uint32_t here = (uint32_t)((uintptr_t)lockdown >> 32); /* the program lies in these 4 GiB, and the next */
     struct sock_filter rules[] = {
         LOAD(offsetof(struct seccomp_data, arch)), JUMP(IS, MACHINE, 1, 0), REFUSE,
         LOAD(NUMBER), JUMP(BPF_JGE, OTHER_ABI, 0, 1), REFUSE,
@@ -54,7 +54,7 @@ bool lockdown(void) {
         REFUSE_CALL(SYS_pkey_mprotect),
         REFUSE_CALL(SYS_mremap),                 /* realloc then copies */
         REFUSE_CALL(SYS_shmat),
-        REFUSE_CALL(SYS_personality),            /* whatever is readable may be run */
+        REFUSE_CALL(SYS_personality),            /* it can make all readable memory executable */
         REFUSE_CALL(SYS_ptrace),
         ANSWER(SECCOMP_RET_ALLOW),
     };

@@ -1,5 +1,5 @@
-/* The report is written line by line with write(2): what a test leaves in stdio's buffers when it crashes is lost, and
- * a grader must learn in which test that was. */
+/* The report is written line by line with write(2), because a crash loses what a test leaves in stdio's buffers, and a
+ * grader must learn which test crashed. */
 #include "tests/report.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ bool report_open(void) {
     ssize_t n = read(report, token, TOKEN_MAX);
     said = XXH3_createState();
     if (n <= 0 || !said || XXH3_64bits_reset_withSecret(said, token, strcspn(token, "\n")) != XXH_OK)
-        return unusable(path, "no token in it");             /* of 136 bytes at least */
+        return unusable(path, "no token in it");             /* it needs 136 bytes */
     if (ftruncate(report, 0) != 0 || lseek(report, 0, SEEK_SET) != 0) return unusable(path, strerror(errno));
     return true;
 }

@@ -1,18 +1,18 @@
-/* build/trivium-tests [filter]: runs the suites that want this many ranks and this device.
+/* build/trivium-tests [filter]: runs the suites for this number of ranks and this device.
  *
- * Each test runs by itself on all ranks, then the ranks agree: it has failed if it failed anywhere. A failing rank
- * speaks at once and by itself; what CMocka says otherwise stays unheard. Run it from the project's root, through
- * tests/run or by hand: the first line of each suite's source file says which ranks and device it is for.
+ * Each test runs by itself on all ranks, then the ranks agree: it fails if it fails on any rank. A failing rank
+ * prints its reason at once; CMocka's other output is dropped. Run the program from the project's root, by
+ * tests/run or by hand: the first line of each suite's source file names its numbers of ranks and its device.
  *
  *   filter   run only tests whose file or name contains it
- *   TEST_NOT=tests/   none of the suites whose file begins so; several, with blanks between them
- *   TEST_FILES, TEST_NAMES, TEST_NAMES_NOT   only these suites, only these tests, none of these; whole names, with
- *                                            blanks between them
+ *   TEST_NOT=tests/   no suites whose file begins with this; several beginnings have blanks between them
+ *   TEST_FILES, TEST_NAMES, TEST_NAMES_NOT   only these suites, only these tests, none of these tests; whole names,
+ *                                            with blanks between them
  *   TEST_REPORT, TEST_TIMEOUT   a report for a grader (tests/report.h); seconds that a rank waits for others (60)
- *   TEST_LOCKDOWN=1   what is graded is not trusted (tests/lockdown.h)
- *   TEST_MORE=1   only the suites whose first line has this many ranks behind "more:", which take long, and which a run
- *                 without a filter leaves out
- *   TEST_COLLECTIVES=1   before each collective ranks compare what they are about to call (lib/comm/comm_check.c)
+ *   TEST_LOCKDOWN=1   the graded code is not trusted (tests/lockdown.h)
+ *   TEST_MORE=1   only the suites whose first line has this number of ranks after "more:". They take long, and a run
+ *                 without a filter leaves them out
+ *   TEST_COLLECTIVES=1   before each collective the ranks compare their calls (lib/comm/comm_check.c)
  *   --barriers [filter]: see tests/barriers.h
  *   DEVICE   cpu (default); cuda or simt: only the suites for any device, which then run on the CUDA device */
 #include "tests/barriers.h"
@@ -35,18 +35,18 @@
 
 struct counts { int of[3]; };
 
-/* Agreement goes over the runner's own group: ranks that a failing test has left out of step in the world's collectives
- * cannot mistake one for the other. */
+/* Agreement uses the runner's own group, because a failing test may leave ranks at different collectives of the
+ * world. */
 static struct group *runner_group;
 
-/* ---- what a suite asks for: "ranks: 1 2 4  more: 8  device: any  threads: 1" in its file's first line ---- */
+/* ---- a suite's demands: "ranks: 1 2 4  more: 8  device: any  threads: 1" in its file's first line ---- */
 
-/* threads: of a rank, where models are so small that more only wait for each other, for seconds when other programs run
- * at the same time; 0: as many as there are */
+/* threads: per rank, for models so small that more threads only wait for each other, for seconds if other programs run
+ * at the same time; 0: one per core */
 struct demand { bool ranks_given, wants_this_size; char device[16]; int threads; };
 
 static bool launched_size(long n) {
-    return n == 1 || n == 2 || n == 4 || n == 8; /* as tests/run does; anything else would never run */
+    return n == 1 || n == 2 || n == 4 || n == 8; /* as tests/run starts; a suite for another number would never run */
 }
 
 static bool read_ranks(const char *text, struct demand *demand) {
@@ -91,7 +91,7 @@ static bool device_matches(const struct demand *demand) {
 
 /* ---- one test ---- */
 
-/* CMocka's own frame around each test; what is left are the reasons of a failure and what the test itself printed. */
+/* CMocka's own frame around each test; the other lines are reasons of a failure, and the test's output. */
 static bool is_frame(const char *line, size_t n) {
     static const char *const starts[] = {"[====", "[ RUN", "[       OK", "[  PASSED", "[  FAILED", "[  SKIPPED"};
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
@@ -108,7 +108,7 @@ static size_t tags(const char *line) {
     return n;
 }
 
-/* One write for all of it, so that two failing ranks do not mix their lines. */
+/* Write all with one call, so that two failing ranks do not mix their lines. */
 static void show_failure(const char *file, const char *name, const char *said) {
     char *text = NULL;
     size_t bytes = 0;
@@ -131,10 +131,10 @@ static void show_failure(const char *file, const char *name, const char *said) {
 }
 
 /* CMocka and the test write into memory (glibc's stdout and stderr are variables). File descriptors stay as they are,
- * so that a sanitizer's or MPI's last words reach the terminal even if this process never comes back. One memory for
- * all tests, and never closed: the first C++ library that is loaded while a test runs (cuDNN's are) ties std::cout to
- * what is stdout then, for good. */
-static char *said;                    /* by the last test */
+ * so that a sanitizer's or MPI's last words reach the terminal even if this process never returns. All tests use one
+ * memory stream, which is never closed, because the first C++ library that a test loads (cuDNN's are) ties std::cout to
+ * the present stdout forever. */
+static char *said;                    /* the last test's output */
 
 static enum verdict run_here(const struct CMUnitTest *test) {
     static size_t bytes;
@@ -147,12 +147,12 @@ static enum verdict run_here(const struct CMUnitTest *test) {
     int failures = _cmocka_run_group_tests(test->name, test, 1, NULL, NULL);
     if (simt_reports && simt_reports() > reports) failures++, fprintf(memory, "%s\n", simt_report_text());
     stdout = terminal[0], stderr = terminal[1];
-    fputc('\0', memory);                                             /* what is after it was said by an earlier test */
+    fputc('\0', memory);                                             /* older tests' output is after it */
     if (fflush(memory) != 0) return FAILED;
     return failures ? FAILED : strstr(said, "[  SKIPPED ]") ? SKIPPED : PASSED;
 }
 
-/* Follows each test that did not fail: where this one passes, what is graded has changed CMocka in memory. */
+/* Runs after each test that did not fail. If this test passes, graded code has changed CMocka in memory. */
 TEST(control) { assert_true(false); }
 
 enum verdict test_run_here(const char *file, const struct CMUnitTest *test) {
@@ -166,7 +166,7 @@ enum verdict test_run_here(const char *file, const struct CMUnitTest *test) {
     return verdict;
 }
 
-/* The worst verdict of all ranks. Ranks that cannot agree cannot go on: the job ends here. */
+/* The worst verdict of all ranks. If ranks cannot agree, the job ends here. */
 static enum verdict agree(enum verdict mine, const char *name) {
     int32_t worst = mine;
     if (comm_all_reduce(runner_group, &worst, 1, INT32, COMM_MAX) == OK) return (enum verdict)worst;
@@ -188,7 +188,7 @@ static void add(struct counts *sum, const struct counts *more) {
     for (int v = PASSED; v <= FAILED; v++) sum->of[v] += more->of[v];
 }
 
-/* Is it one of the words of this variable of the environment? Without the variable: `otherwise`. */
+/* Is `name` one of the words of this environment variable? Without the variable: `otherwise`. */
 static bool among(const char *variable, const char *name, bool otherwise) {
     const char *word = getenv(variable);
     if (!word) return otherwise;
@@ -204,7 +204,7 @@ static bool selected(const char *filter, const char *file, const char *name) {
            !among("TEST_NAMES_NOT", name, false);
 }
 
-/* TEST_NOT: the beginnings of names of files. TEST_FILES: whole ones, and no others */
+/* TEST_NOT: beginnings of file names. TEST_FILES: whole file names; other suites are left out. */
 static bool left_out(const char *file) {
     const char *word = getenv("TEST_NOT");
     for (size_t n; word && *word; word += n + (word[n] == ' ')) {
@@ -270,7 +270,7 @@ static enum status start(int *argc, char ***argv) {
     bool check = getenv("TEST_COLLECTIVES") != NULL;
     comm_configure(&(struct comm_settings){.timeout_s = timeout ? atof(timeout) : 60, .check_collectives = check});
     if (getenv("TEST_LOCKDOWN") && !lockdown()) return FAIL(E_CONFIG, "TEST_LOCKDOWN needs a filter of system calls");
-    /* no rank leaves group_create, and begins a test, before rank 0 has come to it */
+    /* no rank leaves group_create, and begins a test, before rank 0 has called it */
     if (comm_is_rank_0() && !report_open()) return FAIL(E_CONFIG, "there is no report to write");
     return group_create("runner", 0, comm_world_rank(), &runner_group);
 }

@@ -6,16 +6,16 @@
 
 #include <sanitizer/lsan_interface.h>
 
-/* Names fixed by the sanitizer, which asks at start and at exit. */
+/* The sanitizer fixes these names, and calls the functions at start and at exit. */
 const char *__asan_default_options(void);
 int __lsan_is_turned_off(void);
 
-/* An allocation that is too large must fail as it does without the sanitizer: tests look at the message. */
+/* An allocation that is too large must fail as without the sanitizer, because tests check the message. */
 const char *__asan_default_options(void) {
     return "allocator_may_return_null=1";
 }
 
-/* Among several ranks MPI keeps what it allocates on the way; one rank never calls it once it has started. */
+/* With several ranks MPI keeps allocations that it makes later; a single rank never calls MPI after the start. */
 static bool several_ranks;
 int __lsan_is_turned_off(void) {
     return several_ranks;

@@ -1,7 +1,7 @@
-/* Which leaks count: the project's own, not those of MPI's start and end. */
+/* Leaks of the project count, those of MPI's start and end do not. */
 #pragma once
 
-/** Memory allocated from here to sanitizer_watch_leaks may stay allocated. */
+/** Memory allocated after this call, and before sanitizer_watch_leaks, may stay allocated. */
 void sanitizer_ignore_leaks(void);
-/** Once the world has started. */
+/** Call when the world has started: leaks count from here. */
 void sanitizer_watch_leaks(void);

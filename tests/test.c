@@ -1,4 +1,4 @@
-/* What tests share: registration, assertions that CMocka lacks, agreement between ranks, scratch files. */
+/* Shared by tests: registration, assertions that CMocka lacks, agreement between ranks, scratch files. */
 #define _GNU_SOURCE /* nftw */
 #include "tests/test.h"
 
@@ -26,13 +26,13 @@ void test_suite_register(struct test_suite *suite) {
 /* ---- assertions ---- */
 
 void assert_close_(double value, double reference, double bound, const char *text, const char *file, int line) {
-    if (fabs(value - reference) <= bound || value == reference) return; /* the latter: infinities. NaN is neither */
+    if (fabs(value - reference) <= bound || value == reference) return; /* the latter for infinities; NaN fails both */
     print_error("%s is %.17g, not %.17g: differs by %.3g, and the bound is %.3g\n", text, value, reference,
                 fabs(value - reference), bound);
     _fail(file, line);
 }
 
-/* The recorded line, forgotten: the next failure must not be mistaken for this one. */
+/* Return and clear the recorded line, so that the next failure is not mistaken for this one. */
 static const char *take_status_text(void) {
     static char text[4096];
     snprintf(text, sizeof text, "%s", status_text());
@@ -69,13 +69,13 @@ void test_give_up(const char *what) {
     exit(1);
 }
 
-/* A rank that cannot even agree has nothing to assert on any more; an assert would blame the tested code. */
+/* If ranks cannot even agree, there is nothing to assert; an assert would blame the tested code. */
 static void all_reduce_max(double *x, int n) {
     if (comm_all_reduce(group_world(), x, n, FP64, COMM_MAX) != OK) test_give_up("agreement");
 }
 
 double agree_max(double x) {
-    /* what a maximum makes of NaN is up to the library, so NaN travels in a number of its own */
+    /* MPI libraries differ in their maximum of NaN, so NaN travels as a number of its own */
     double both[2] = {isnan(x) ? 1 : 0, isnan(x) ? -INFINITY : x};
     all_reduce_max(both, 2);
     return both[0] > 0 ? NAN : both[1];
@@ -95,7 +95,7 @@ void test_stderr_keep(void) {
     if (!kept) fail_msg("no temporary file for standard error");
     terminal = dup(STDERR_FILENO);
     dup2(fileno(kept), STDERR_FILENO);
-    stream = stderr;                         /* the runner's (runner.c) */
+    stream = stderr;                         /* the runner's memory stream (runner.c) */
     setvbuf(stderr = kept, NULL, _IONBF, 0);
 }
 

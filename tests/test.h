@@ -1,8 +1,8 @@
-/* What every test file includes. A test file looks like this:
+/* Every test file includes this one. A test file looks like this:
  *
- *   /[*] ranks: 1 2 4  device: cpu [*]/              the first line: the world sizes and devices it needs; the runner
- *                                                    obeys. "any": it runs on test_device(), whichever that is;
- *                                                    threads: 1, behind it, of a suite of whole small models, where
+ *   /[*] ranks: 1 2 4  device: cpu [*]/              the first line: the world sizes and devices on which the runner
+ *                                                    runs it. "any": it runs on test_device(), whichever that is;
+ *                                                    "threads: 1" after it: for a suite of whole small models, where
  *                                                    more threads take longer
  *   #include "tests/test.h"
  *   TEST(test_sum_is_exact) { ... assert_close(...); }
@@ -24,7 +24,7 @@
 
 #include "lib/device/device.h"
 
-/** A test's head. A test that reads what its setup function left has CMocka's own: static void NAME(void **state). */
+/** A test's head. A test that reads its setup function's result has CMocka's own: static void NAME(void **state). */
 #define TEST(name) static void name(void **cmocka_state __attribute__((unused)))
 
 #undef unit_test /* CMocka's own is deprecated, and of another type */
@@ -32,7 +32,7 @@
 
 struct test_suite { const char *file; const struct CMUnitTest *tests; size_t n; struct test_suite *next; };
 void test_suite_register(struct test_suite *);
-extern struct test_suite *test_suites; /* all that are linked in, by file name; the runner walks it */
+extern struct test_suite *test_suites; /* all linked suites, by file name; the runner walks the list */
 
 #define TESTS(...)                                                                                                     \
     static const struct CMUnitTest suite_tests_[] = {__VA_ARGS__};                                                     \
@@ -43,39 +43,39 @@ extern struct test_suite *test_suites; /* all that are linked in, by file name; 
 #define assert_close(value, reference, bound) assert_close_((value), (reference), (bound), #value, __FILE__, __LINE__)
 void assert_close_(double value, double reference, double bound, const char *text, const char *file, int line);
 
-/** The call failed with this status, and its line contains every one of the words (a value, a limit, a remedy). The
+/** The call failed with this status, and its line contains each of the words (a value, a limit, a remedy). The
  *  recorded line is cleared. assert_fails(f(x), E_CONFIG, "tp=3", "heads=16") */
 #define assert_fails(call, code, ...)                                                                                  \
     assert_fails_((call), (code), (const char *const[]){__VA_ARGS__, NULL}, #call, __FILE__, __LINE__)
 void assert_fails_(int status, int code, const char *const *words, const char *text, const char *file, int line);
 
-/** The call succeeded; its recorded line is shown otherwise. */
+/** The call succeeded; if not, its recorded line is printed. */
 #define assert_ok(call) assert_ok_((call), #call, __FILE__, __LINE__)
 void assert_ok_(int status, const char *text, const char *file, int line);
 
-/** The ranks have lost each other: says so, and this rank's part of the reason; ends the job. */
+/** The ranks have lost each other: print this, and this rank's part of the reason; end the job. */
 void test_give_up(const char *what) __attribute__((noreturn));
 
-/** Largest value over all ranks of the world (NaN wins); whether all ranks say true. @collective{world} */
+/** Largest value over all ranks of the world (NaN wins); are all ranks' values true? @collective{world} */
 double agree_max(double);
 bool agree_all(bool);
 
-/** From here to test_stderr_text, what this process writes to file descriptor 2 is kept, and not shown. */
+/** From here to test_stderr_text, keep this process's writes to file descriptor 2 instead of showing them. */
 void test_stderr_keep(void);
-/** What was kept; ends the keeping. Static storage. */
+/** @return the kept text; ends the keeping. Static storage. */
 const char *test_stderr_text(void);
 
-/** The device that the tests are for: DEVICE=cpu (default), or cuda and simt, which are both the CUDA device: in a
- *  build for a GPU, or one with tests/simt. Fails the test where it cannot be opened. */
+/** The device of the tests: DEVICE=cpu (default), or cuda and simt, which are both the CUDA device: in a
+ *  build for a GPU, or one with tests/simt. Fails the test if it cannot be opened. */
 const struct device *test_device(void);
 
 /** A path in a directory that is made for this test process and removed at its end: "/tmp/trivium-test-PID/name".
  *  Static storage, 8 in turn. Each suite finds it empty. */
 const char *test_path(const char *name);
-/** Remove what is there: the runner's, before each suite. */
+/** Remove the directory's files: the runner does so before each suite. */
 void test_paths_clear(void);
-/** How often that was, the same on all ranks: files that were made before another are gone. */
+/** Number of these removals, the same on all ranks: files made before the last one are gone. */
 int test_paths_clearings(void);
 
-/** Both are there, and hold the same bytes. */
+/** Do both files exist, with the same bytes? */
 bool test_same_files(const char *a, const char *b);

@@ -1,8 +1,8 @@
 /* ranks: 1  device: cpu
  *
- * Activation memory to the byte: what a layer saves from forward to backward, as compiled, against the formulas of
- * Korthikanti et al. 2022 (section 4 and table 2), and against the same count for other element sizes, attention and
- * masks. Nothing runs here; that the compiled bytes are the ones that are used is what the parity tests measure. */
+ * Activation memory to the byte: the bytes that a layer saves from forward to backward, as compiled, equal the formulas
+ * of Korthikanti et al. 2022 (section 4 and table 2), and the same count for other element sizes, attention and
+ * masks. Nothing runs here; the parity tests measure that a run uses the compiled bytes. */
 #include "driver/recipe.h"
 #include "lib/cost/activations.h"
 #include "mixed_precision/mixed_precision.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* s, b, h, a: a small one, one where nothing divides by accident, and the paper's 22B, 175B and 530B. */
+/* s, b, h, a: a small shape, one in which nothing divides by accident, and the paper's 22B, 175B and 530B. */
 static const struct shape_of { int64_t seq, micro_batch, hidden, heads; } SHAPES[] = {
     {8, 2, 32, 8}, {24, 3, 120, 24}, {2048, 4, 6144, 64}, {2048, 1, 12288, 96}, {2048, 1, 20480, 128}};
 enum { N_SHAPES = sizeof SHAPES / sizeof *SHAPES, LAYERS = 4, MAX_BLOCKS = LAYERS + 2 };
@@ -33,7 +33,7 @@ static struct plan plan_of(const struct shape_of *shape, int tp) {
     return p;
 }
 
-/* What a compiled rank saves; frame is the sum found without looking at blocks. */
+/* The bytes that a compiled rank saves; frame: their sum, found without blocks. */
 struct saved { struct activations block[MAX_BLOCKS]; bool is_layer[MAX_BLOCKS], is_mine[MAX_BLOCKS]; int64_t frame; };
 
 static int64_t frame_of(const struct chunk *k) {
@@ -82,7 +82,7 @@ static void assert_layers(const struct plan *p, int64_t bytes, int64_t statistic
 
 /* ---- the paper, with its 2 bytes per element ---- */
 
-/* Table 2, as printed there; the first row is tp's with t = 1. */
+/* Table 2, as printed there; its first row is tp's with t = 1. */
 static int64_t paper_bytes(const struct plan *p) {
     int64_t sbh = p->seq * p->micro_batch * p->hidden, asbs = p->heads * p->seq * p->micro_batch * p->seq,
             t = p->mesh.tp;
@@ -92,7 +92,7 @@ static int64_t paper_bytes(const struct plan *p) {
     return plan_number(p, "sp") ? (34 * sbh + 5 * asbs) / t : 10 * sbh + 24 * sbh / t + 5 * asbs / t;
 }
 
-/* Mean and rstd of two layernorms in fp32; none when the layer is recomputed. */
+/* Mean and rstd of two layernorms in fp32; no bytes if the layer is recomputed. */
 static int64_t layernorm_bytes(const struct plan *p) {
     int64_t size = p->precision == PRECISION_FP64 ? 8 : 4;
     return recompute_options(p)->kind == RECOMPUTE_FULL
@@ -159,7 +159,7 @@ TEST(test_a_layer_saves_by_element_size_attention_and_masks) {
             }
 }
 
-/* Without a TxT tensor there is something else to make again: ln1, ln2 and gelu, 1 + 1 + 4 of the 16 elements. */
+/* Without a T x T tensor selective recomputes something else: ln1, ln2 and gelu, 1 + 1 + 4 of the 16 elements. */
 TEST(test_selective_with_blocked_attention_saves_ten_elements) {
     for (int i = 0; i < N_SHAPES; i++) {
         struct plan p = plan_of(&SHAPES[i], 1);
@@ -172,7 +172,7 @@ TEST(test_selective_with_blocked_attention_saves_ten_elements) {
 
 /* ---- blocks ---- */
 
-/* The tokens, and one mask; the stream that it makes is the first layer's. */
+/* The embedding saves the tokens and one mask; its output counts for the first layer. */
 TEST(test_the_embedding_saves_tokens_and_a_mask) {
     struct plan p = plan_of(&SHAPES[1], 1);
     struct saved saved;
@@ -181,8 +181,8 @@ TEST(test_the_embedding_saves_tokens_and_a_mask) {
     assert_int_equal(saved.block[0].statistics, 0);
 }
 
-/* A stage's first layer saves what any does, though its input comes from another rank; other stages' blocks save
- * nothing here. */
+/* A stage's first layer saves as much as any layer, though its input comes from another rank; blocks of other stages
+ * save nothing on this rank. */
 TEST(test_stages_save_what_their_blocks_save) {
     struct plan p = plan_of(&SHAPES[1], 2), whole = p;
     struct saved serial, stage;
@@ -197,7 +197,7 @@ TEST(test_stages_save_what_their_blocks_save) {
     }
 }
 
-/* uniform:2 keeps the input of every other layer; block:1 all of every layer but the first. */
+/* uniform:2 keeps the input of every other layer; block:1 keeps all of every layer except the first. */
 TEST(test_groups_save_what_their_first_layer_needs) {
     struct plan p = plan_of(&SHAPES[1], 1);
     struct saved saved;

@@ -1,9 +1,9 @@
 /* ranks: 2  more: 1 4 8  device: cpu
  *
- * Pipelines without a flush, against an oracle on one rank: the delayed gradient, written out. Before each microbatch's
- * forward and backward the oracle puts those versions of the weights in place that the schedule's formula says, and
- * after k of them it updates. The formula stands here once more; model, ops and AdamW are the product's. Loss,
- * gradients of every update, and the weights at the end have to be equal within 1e-10 in fp64. */
+ * Pipelines without a flush agree with an oracle on one rank, which writes the delayed gradient out. Before each
+ * microbatch's forward and backward the oracle installs the versions of the weights that the schedule's formula gives,
+ * and after k microbatches it updates. The formula is repeated here; model, ops and AdamW are the product's. Loss,
+ * gradients of every update, and the weights at the end must be equal within 1e-10 in fp64. */
 #include "driver/recipe.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "mixed_precision/mixed_precision.h"
@@ -22,7 +22,7 @@ struct trial { int schedule, p, k, updates[2]; };
 
 static int n_updates(const struct trial *t) { return t->updates[0] + t->updates[1]; }
 
-/* ---- the formulas: how many updates the weights have had that microbatch t of a session reads on a stage ---- */
+/* ---- the formulas: the number of updates of the weights that microbatch t of a session reads on a stage ---- */
 static int64_t at_least_0(int64_t x) { return x > 0 ? x : 0; }
 static int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
@@ -81,7 +81,7 @@ static enum status update(struct oracle *o, const struct trial *x, int first, in
             double loss;
             put_weights(o, x, first, t, kind == ACTION_B);
             TRY(run_action(o, kind, j, x->k));
-            TRY(run_read_scalar(r, &run_scalars(r)[SCALAR_LOSS], &loss));    /* of the action that makes it; else 0 */
+            TRY(run_read_scalar(r, &run_scalars(r)[SCALAR_LOSS], &loss));    /* 0, if another action computes it */
             o->loss[u] += loss;
         }
     }
@@ -146,7 +146,7 @@ static double largest(const double *x, int64_t n) {
     return most;
 }
 
-/* NaN is worst. */
+/* NaN counts as the worst. */
 static double worse(double a, double b) { return isnan(a) || isnan(b) ? NAN : fmax(a, b); }
 
 static double worst_param(const struct run *r, const struct oracle *o, double *const reference[MAX_PARAMS],
@@ -162,7 +162,7 @@ static double worst_param(const struct run *r, const struct oracle *o, double *c
     return worst;
 }
 
-/* After a flush there are ordinary weights: the newest. */
+/* After a flush a stage has only the newest weights. */
 static enum status compare_evaluation(struct run *r, struct oracle *o, struct difference *d) {
     double loss, expected;
     TRY(run_evaluate(&o->run, 2, &expected));
@@ -221,7 +221,7 @@ TEST(test_endless_pipelines_equal_the_delayed_gradient) {
         }
 }
 
-/* Replicas, ZeRO 1, uneven stages and recomputation compose without a word: each sees the step's gradients. */
+/* Replicas, ZeRO-1, uneven stages and recomputation compose with these schedules: each sees the step's gradients. */
 TEST(test_endless_pipelines_in_company) {
     if (comm_world_size() < 4) skip();
     for (int schedule = N_SYNCHRONOUS; schedule < N_SCHEDULES; schedule++)
@@ -235,7 +235,7 @@ TEST(test_endless_pipelines_in_company) {
         }
 }
 
-/* Late by one update on all stages alike, 2BW has a norm, and both copies of a tied matrix get the same sum. */
+/* 2BW is late by one update on all stages, so a norm exists, and both copies of a tied matrix get the same sum. */
 TEST(test_2bw_clips_and_ties) {
     struct plan p = plan_of(SCHEDULE_2BW, 1, 8);
     struct trial x = {SCHEDULE_2BW, (int)p.mesh.pp, 8, {4, 3}};
@@ -284,7 +284,7 @@ TEST(test_an_endless_run_resumes_to_the_bit) {
     }
 }
 
-/* Between flushes stages are at different updates: no one may take the weights for the model's. */
+/* Between flushes stages are at different updates, so evaluation and checkpoints are refused. */
 TEST(test_weights_are_not_given_away_in_between) {
     struct run r = {0};
     struct plan p = plan_of(SCHEDULE_PIPEDREAM, 1, 8);
@@ -300,7 +300,7 @@ TEST(test_weights_are_not_given_away_in_between) {
     run_destroy(&r);
 }
 
-/* ---- what cannot be ---- */
+/* ---- refusals ---- */
 TEST(test_what_endless_pipelines_cannot_do_is_refused) {
     struct plan p = plan_of(SCHEDULE_PIPEDREAM, 1, 2), q;
     p.mesh.pp = 4, p.n_microbatches = 2;

@@ -1,9 +1,9 @@
 /* ranks: 1 2  more: 4 8  device: any  threads: 1
  *
- * Promise 5: a checkpoint of any layout loads in any other. Eighteen layouts that go through all techniques train two
- * steps, save, and train three more. Then one layout after the other takes another's checkpoint, and its next three
- * losses must be those that the uninterrupted run had: within 1e-10 (fp64), and to the bit where it is the same layout.
- * LONG=1: every pair. And what is not a whole checkpoint of this model is refused in one line. */
+ * Promise 5: a checkpoint of any layout loads in any other. Eighteen layouts that cover all techniques train two
+ * steps, save, and train three more. Then each layout loads another's checkpoint, and its next three
+ * losses must be those of the uninterrupted run: within 1e-10 (fp64), and to the bit if the layouts are the same.
+ * LONG=1: every pair. Anything but a whole checkpoint of this model is refused in one line. */
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
 #include "lib/base/log.h"
@@ -39,7 +39,7 @@ static enum status steps(struct run *r, int n, double *losses) {
     return OK;
 }
 
-/* After the companies: replicas of which two each share a second copy of weights, or a state (ZeRO). */
+/* After the companies: replicas, of which each two share a second copy of weights, or a state (ZeRO). */
 static struct plan nth_plan(int i) {
     struct plan p = parity_plan();
     if (i < N_COMPANIES) return layout_in_company(p, i);
@@ -49,8 +49,8 @@ static struct plan nth_plan(int i) {
     return p;
 }
 
-/* Between the files and a GPU are only copies: there two layouts do, on up to two ranks, and what is refused on the
- * host is refused already. */
+/* Only copies lie between the files and a GPU. So there two layouts are enough, on up to two ranks, and the refusals
+ * are tested on the CPU only. */
 static bool on_cuda(void) { return test_device()->kind == DEVICE_CUDA; }
 
 /* ---- any layout from any other ---- */
@@ -140,7 +140,8 @@ static enum status scaled_steps(struct run *r, double losses[AFTER], double scal
     return OK;
 }
 
-/* fp16: the loss scale goes on as well, here over its doubling after three clean steps, of which two were before. */
+/* fp16: the loss scale continues, too, here across its doubling after three clean steps, two of them before the
+ * save. */
 TEST(test_a_loss_scale_goes_on_where_it_was) {
     if (on_cuda()) skip();
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
@@ -163,8 +164,8 @@ TEST(test_a_loss_scale_goes_on_where_it_was) {
     assert_true(agree_all(ok));
 }
 
-/* Weights of a bf16 run are its masters, in fp32: an fp32 run that takes them has the bf16 run's validation loss, but
- * for bf16's rounding. */
+/* A bf16 run saves its masters, in fp32. An fp32 run that loads them has the bf16 run's validation loss, up to
+ * bf16's rounding. */
 TEST(test_a_bf16_checkpoint_loads_in_fp32) {
     if (on_cuda() && comm_world_size() > 2) skip();
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
@@ -189,7 +190,7 @@ TEST(test_a_bf16_checkpoint_loads_in_fp32) {
 
 /* ---- what is refused ---- */
 
-/* Rank 0 does something to the files; all wait. */
+/* Rank 0 damages the files; all ranks wait. */
 typedef void damage(const char *step);
 static void do_damage(damage *what, const char *step) {
     if (comm_is_rank_0()) what(step);
@@ -254,7 +255,7 @@ static enum status try_to_load(const char *step, struct plan p) {
     return status;
 }
 
-/* Every rank is refused with this code, and one of them says why, with these words. */
+/* Every rank is refused with this code, and one of them prints a line with these words. */
 static bool is_refused(const char *step, struct plan p, enum status expected, const char *words) {
     test_stderr_keep();
     bool same = agree_all(try_to_load(step, p) == expected);
@@ -264,7 +265,7 @@ static bool is_refused(const char *step, struct plan p, enum status expected, co
     return same && said;
 }
 
-/* A save that fails prints nothing: each rank has the line. */
+/* A save that fails prints nothing: each rank keeps the line. */
 static bool is_not_saved(struct run *r, const char *folder, enum status expected, const char *words) {
     bool ok = checkpoint_save(r, folder, 0) == expected && strstr(status_text(), words) != NULL;
     if (!ok) print_message("expected '%s' in: %s\n", words, status_text());
@@ -307,8 +308,7 @@ TEST(test_another_model_is_refused) {
     assert_true(agree_all(ok));
 }
 
-/* A weight that is no number was saved as such: the file is whole, and is refused all the same. */
-/* ---- another length of sequences: saved with 8, a table of whose positions a shorter one takes the first ---- */
+/* ---- another length of sequences: the run saves 8 positions, and a shorter one loads the table's first ---- */
 static struct plan plan_of_seq(const char *arch, int company, int64_t seq) {
     struct plan p = parity_plan();
     (void)recipe_arch(&p, arch);
@@ -327,7 +327,7 @@ static enum status save_arch(const char *arch, char step[CHECKPOINT_PATH_MAX]) {
     return status;
 }
 
-/* How far this rank's weights are from those of the files. Element i of a cropped table is element i of the whole. */
+/* The largest difference of this rank's weights from the files'. Element i of a cropped table is the whole's. */
 static double far_from_files(const struct run *r, const char *step) {
     struct checkpoint_reader *files;
     double far = 0;
@@ -388,6 +388,7 @@ TEST(test_weights_serve_another_length_of_sequences) {
     assert_true(agree_all(ok) && agree_max(said) == 1);
 }
 
+/* The save stores the weight, so the file is whole; loading refuses the file. */
 TEST(test_a_weight_that_is_no_number_is_refused) {
     if (on_cuda()) skip();
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
@@ -437,7 +438,7 @@ TEST(test_old_checkpoints_go_and_unfinished_ones_too) {
     assert_true(agree_all(ok));
 }
 
-/* Once more at the same step: it takes the place of the old one. */
+/* Save twice at the same step: the second checkpoint replaces the first. */
 TEST(test_a_step_may_be_saved_twice) {
     if (on_cuda()) skip();
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
@@ -453,7 +454,7 @@ TEST(test_a_place_that_cannot_be_written_is_named) {
     struct run r;
     bool ok = agree_all(open_run(&r, nth_plan(0)) == OK) && agree_all(steps(&r, 1, NULL) == OK);
     ok &= is_not_saved(&r, "/proc/nowhere", E_IO, "/proc/nowhere");
-    ok &= agree_all(steps(&r, 1, NULL) == OK);                       /* training can go on */
+    ok &= agree_all(steps(&r, 1, NULL) == OK);                       /* training continues */
     run_destroy(&r);
     assert_true(agree_all(ok));
 }

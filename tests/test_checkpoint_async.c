@@ -1,8 +1,8 @@
 /* ranks: 1 2 4 8  device: any  threads: 1
  *
- * A checkpoint that is written during training is of the step at whose edge it was begun, whatever the weights are
- * by the time that it is on the disk: its files have the bytes of those that are written at once. Its copy takes the
- * memory that was planned. A file that cannot be written is every rank's failure, and training goes on. */
+ * A checkpoint that is written during training has the state of the step at whose edge it begins, even if the weights
+ * change before it is on the disk: its files equal those of a synchronous save. Its copy takes the
+ * planned memory. If one rank cannot write a file, every rank fails, and training continues. */
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_save.h"
@@ -27,7 +27,7 @@ static enum status steps(struct run *r, int n) {
     return OK;
 }
 
-/* The state after BEFORE steps. */
+/* Open a run and train BEFORE steps. */
 static enum status open_run(struct run *r, int layout, int precision) {
     struct plan p = layout_in_company(parity_plan(), layout);
     p.device = test_device()->kind == DEVICE_CUDA ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
@@ -51,7 +51,7 @@ static bool same_shards(const char *a, const char *b) {
     return same && test_same_files(x, y);
 }
 
-/* Train on while it is written, asking at every edge. */
+/* Train while the checkpoint is written, and poll at every edge. */
 static enum status save_beside(struct run *r, const char *folder, bool *ended) {
     struct checkpoint_saver *saver;
     struct checkpoint_saved saved = {0};
@@ -89,7 +89,7 @@ static bool beside_equals_at_once(int layout, int precision) {
     return agree_all(ok);
 }
 
-/* Between the files and a GPU are only copies: there a small world does. */
+/* Only copies lie between the files and a GPU, so there a small world is enough. */
 static bool leaves_it_to_the_cpu(void) { return test_device()->kind == DEVICE_CUDA && comm_world_size() > 2; }
 
 TEST(test_what_is_written_beside_training_is_of_its_step) {
@@ -101,7 +101,7 @@ TEST(test_what_is_written_beside_training_is_of_its_step) {
     assert_true(agree_all(ok));
 }
 
-/* However late the thread comes to a tensor: here all of it is written after a step that changed every weight. */
+/* The thread may come to a tensor late: here it writes everything after a step that changed every weight. */
 static enum status write_after_a_step(struct run *r, const char *late, struct shard *out) {
     struct shard_plan plan;
     const struct arena *save = &r->arenas[TIER_HOST][ROLE_SAVE];
@@ -132,7 +132,7 @@ TEST(test_the_copy_does_not_change) {
 
 /* ---- failures ---- */
 
-/* Files of this process end at `bytes`: the thread meets what a full disk is. */
+/* Limit files of this process to `bytes`, so that the thread meets a full disk. */
 static void limit_files(rlim_t bytes) {
     struct rlimit limit;
     signal(SIGXFSZ, SIG_IGN);
@@ -153,7 +153,7 @@ TEST(test_a_file_that_cannot_be_written_fails_on_every_rank) {
     ok &= agree_all(status == E_IO && !ended && strstr(status_text(), "File too large") != NULL);
     status_clear();
     limit_files(RLIM_INFINITY);
-    ok &= checkpoint_resolve(folder, step) == E_DATA;                /* nothing has become `latest`, */
+    ok &= checkpoint_resolve(folder, step) == E_DATA;                /* nothing is named `latest`, */
     status_clear();
     if (comm_is_rank_0()) ok &= rmdir(folder) == 0;            /* and nothing takes room */
     (void)comm_barrier(group_world());
@@ -162,7 +162,7 @@ TEST(test_a_file_that_cannot_be_written_fails_on_every_rank) {
     assert_true(agree_all(ok));
 }
 
-/* Given up half-way: the thread has ended before its memory goes, and nothing is `latest`. */
+/* A save that is abandoned half-way: the thread ends before its memory is freed, and nothing is named `latest`. */
 TEST(test_a_save_that_is_given_up_names_nothing) {
     if (leaves_it_to_the_cpu()) skip();
     char folder[CHECKPOINT_PATH_MAX], step[CHECKPOINT_PATH_MAX];
@@ -178,7 +178,7 @@ TEST(test_a_save_that_is_given_up_names_nothing) {
     assert_true(agree_all(ok));
 }
 
-/* Without the memory there is nowhere to copy to. */
+/* Without planned memory there is no place for the copy. */
 TEST(test_a_copy_that_was_not_planned_is_refused) {
     if (leaves_it_to_the_cpu()) skip();
     char folder[CHECKPOINT_PATH_MAX];

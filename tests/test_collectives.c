@@ -1,8 +1,8 @@
 /* ranks: 2 4 8  device: cpu
  *
- * A run under --check-collectives, where every member of a group shows the others what it is about to call: all ranks
- * make the same calls in the same order, and the numbers stay the serial run's. A rank that cuts or orders its calls
- * otherwise would hang the others or hand them wrong bytes; here it becomes a sentence. */
+ * A run under --check-collectives, where the members of a group compare each call before they make it: all ranks
+ * make the same calls in the same order, and the numbers stay the serial run's. A rank with another order or size of
+ * calls would hang the others or give them wrong bytes; here it prints a sentence. */
 #include "tests/layouts.h"
 #include "tests/test.h"
 

@@ -1,7 +1,7 @@
 /* ranks: 2 4  more: 8  device: cpu
  *
- * Promise 1 under every algorithm of collectives: layouts that go through all techniques, on emulated nodes of two
- * ranks, are the serial run. A layout for each algorithm, another one on each number of ranks; LONG=1: all. */
+ * Promise 1 under every algorithm of collectives: layouts that cover all techniques, on emulated nodes of two ranks,
+ * equal the serial run. Each algorithm has one layout, which depends on the number of ranks; LONG=1: all layouts. */
 #include "driver/recipe.h"
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/hops/hops.h"

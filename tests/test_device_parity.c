@@ -1,8 +1,8 @@
 /* ranks: 1 2 4 8  device: any
  *
- * Promise 1 between devices: what the CUDA device trains, in layouts that go through every technique, equals the serial
- * run on the CPU; and promise 2 there: planned bytes are the high-water marks, the ledger is the bill. On a machine
- * with no GPU the kernels run by tests/simt and the libraries are doubles (DEVICE=simt). In fp64 all of it is exact to
+ * Promise 1 between devices: training on the CUDA device, in layouts that cover every technique, equals the serial run
+ * on the CPU. Promise 2 there: planned bytes are the high-water marks, and the ledger is the bill. On a machine
+ * with no GPU tests/simt runs the kernels, and the libraries are fakes (DEVICE=simt). In fp64 everything agrees to
  * 1e-10; in 16 bits within the bounds of test_parity_mixed.c, which hold for any order of sums. */
 #include "cp/cp.h"
 #include "driver/recipe.h"
@@ -52,8 +52,8 @@ static void try_layout(struct trial *t, const struct plan *p) {
     status_report();
 }
 
-/* Every `stride`-th company, beginning with another one in each size of world: with a stride of 4, every company is
- * tried on one of 1, 2, 4 and 8 ranks; with 2, on two. Of one rank most are alike, and half as many will do. */
+/* Every `stride`-th company; each world size begins with another one. With a stride of 4 every company is tried on one
+ * of 1, 2, 4 and 8 ranks; with 2, on two of them. On one rank most companies are alike, so half as many are tried. */
 static void check(struct plan plan, bool (*accept)(const struct difference *, double), double u, int first,
                   int stride) {
     struct reference ref;
@@ -92,7 +92,7 @@ TEST(test_cuda_equals_cpu_in_fp64) {
     check(small_plan(PRECISION_FP64), is_exact, 0, 0, 2);
 }
 
-/* Shared keys, rotary positions and the rest of Llama's ops, composed. */
+/* Shared keys, rotary positions and the other ops of Llama, composed. */
 TEST(test_llama_on_the_device_equals_cpu) {
     skip_on_cpu();
     struct plan p = small_plan(PRECISION_FP64);
@@ -104,7 +104,7 @@ TEST(test_llama_on_the_device_equals_cpu) {
     check(p, is_exact, 0, 3, 14);
 }
 
-/* Every token sees all, three kinds of data, a residual that branches, a norm after it. */
+/* BERT: attention without a mask, three kinds of data, a residual that branches, a norm after it. */
 TEST(test_bert_on_the_device_equals_cpu) {
     skip_on_cpu();
     struct plan p = small_plan(PRECISION_FP64);
@@ -115,8 +115,8 @@ TEST(test_bert_on_the_device_equals_cpu) {
     check(p, is_exact, 0, 4, 14);
 }
 
-/* A sequence in shards: keys of other ranks, seen whole, in part or not at all, over NCCL and staged in turns. 16
- * places: pieces of four or two keys, which are a Philox block or not. */
+/* A sharded sequence: keys of other ranks are attended to in full, in part or not at all, over NCCL and staged in
+ * turns. With 16 positions, shards have four keys (a Philox block) or two. */
 TEST(test_shards_of_a_sequence_on_the_device_equal_cpu) {
     skip_on_cpu();
     int world = comm_world_size();
@@ -142,7 +142,7 @@ TEST(test_shards_of_a_sequence_on_the_device_equal_cpu) {
     assert_int_equal(t.failed, 0);
 }
 
-/* Heads of 224 channels, and of 160, whose kernels have other tiles: the same numbers, and memory as planned. */
+/* Heads of 224 channels, and of 160, have kernels with other tiles: numbers are the same, and memory is as planned. */
 TEST(test_large_heads_on_the_device_equal_cpu) {
     skip_on_cpu();
     int world = comm_world_size();
@@ -162,7 +162,7 @@ TEST(test_large_heads_on_the_device_equal_cpu) {
 }
 
 /* Experts on every rank, shared by pairs and by all, among replicas and with every other way to shard. Groups of two
- * tokens compete for one place of an expert: a third of the choices is dropped. Odd ones: rows are packed. */
+ * tokens compete for one place of an expert, so a third of the choices is dropped. In odd trials rows are packed. */
 TEST(test_experts_on_the_device_equal_cpu) {
     skip_on_cpu();
     static const struct { int dp, cp, tp, pp, ep, sp, zero; } TRIALS[] = {
@@ -195,7 +195,7 @@ TEST(test_experts_on_the_device_equal_cpu) {
     assert_int_equal(t.failed, 0);
 }
 
-/* Every pipeline schedule, over NCCL and staged in turns: four channels, and what a rank leaves itself. */
+/* Every pipeline schedule, over NCCL and staged in turns: four channels, and messages of a rank to itself. */
 TEST(test_every_schedule_on_the_device_equals_cpu) {
     skip_on_cpu();
     if (comm_world_size() == 1) skip();

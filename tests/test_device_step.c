@@ -1,9 +1,9 @@
 /* ranks: 1 2 4  device: any
  *
- * A step on a GPU is queued, not waited for: from run_step_start to its return the host never waits for the device; a
- * second step can be queued before the first is finished; and a number that is not finite stops the weights though the
- * host learns of it a step later. Only the double of the CUDA runtime can count waits (tests/simt/fake.h); elsewhere
- * that part is tools/gpu-check's. */
+ * A step on a GPU is queued without waiting: in run_step_start the host never waits for the device; a
+ * second step can be queued before the first is finished; and a number that is not finite stops all updates, although
+ * the host learns of it a step later. Only the fake of the CUDA runtime can count waits (tests/simt/fake.h); elsewhere
+ * tools/gpu-check tests that part. */
 #include "driver/recipe.h"
 #include "lib/base/clock.h"
 #include "lib/run/profile.h"
@@ -31,7 +31,7 @@ static enum status open_run(struct run *r, const struct plan *plan) {
 
 static bool on_cpu(void) { return test_device()->kind == DEVICE_CPU; }
 
-/* Layouts whose steps may not wait: every technique but offload, whose update is the host's. */
+/* Layouts whose steps must not wait: every technique except offload, whose update runs on the host. */
 static struct plan plan_of(int layout) {
     struct plan p = parity_plan();
     struct model_options *m = model_options(&p);
@@ -47,7 +47,7 @@ static struct plan plan_of(int layout) {
     return p;
 }
 
-/* The first step asks libraries for plans and buffers; from the second on nothing waits. */
+/* The first step asks libraries for plans and buffers; from the second step on nothing may wait. */
 static enum status count_waits(const struct plan *p, int64_t *waits) {
     struct run r = {0};
     enum status status = open_run(&r, p);
@@ -108,8 +108,8 @@ static void *weights_of(const struct run *r, int64_t *bytes) {
     return r->device->download(r->device, copy, param_own_weight(w), *bytes) == OK ? copy : NULL;
 }
 
-/* A weight that is not a number on its way through two queued steps: both are refused, and no other weight has
- * moved. */
+/* A weight that is not a number passes through two queued steps: both are refused, and no other weight
+ * changes. */
 TEST(test_no_weight_changes_after_a_number_that_is_not_finite) {
     if (on_cpu() || comm_world_size() > 1) skip();
     struct run r = {0};
@@ -132,9 +132,9 @@ TEST(test_no_weight_changes_after_a_number_that_is_not_finite) {
     assert_true(same);
 }
 
-/* --profile: the device's own time of each operation, read when the step is done; the shares are the whole step. The
- * GPU is ahead of the host's clock nowhere, so nothing is more than all. What one kernel runs is one line: the residual
- * and the norm after it forward, but for the last norm of all, which is a step outside of layers. */
+/* --profile: the device's own time of each operation, read when the step is done; the shares add up to the step. The
+ * GPU's clock is nowhere ahead of the host's, so no share exceeds 100%. One kernel is one line: the residual and the
+ * norm after it in forward, except for the last norm, which is a step outside of layers. */
 static double share_of(const char *table, const char *line) {
     const char *at = strstr(table, line), *percent = at ? strchr(at, '%') : NULL;
     while (percent && percent > at && percent[-1] != ' ') percent--;
@@ -153,7 +153,7 @@ TEST(test_the_profile_is_the_devices_time) {
     char *table = NULL;
     size_t size;
     plan_set_number(&p, "profile", 1);
-    plan_set_number(&p, "zero", 0);                                  /* whose gathers come between two rows */
+    plan_set_number(&p, "zero", 0);                                  /* its gathers come between two rows */
     assert_ok(open_run(&r, &p));
     assert_ok(run_step(&r));
     profile_restart(&r);

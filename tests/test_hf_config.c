@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * config.json, read by a table for each model: published ones whole, and keys that change the numbers. Every key, held
- * against transformers: tests/hf_variants.sh. And what a folder is. */
+ * config.json, read by a table for each model: whole published files, and keys that change the numbers.
+ * tests/hf_variants.sh compares every key with transformers. And the meaning of a folder. */
 #include "lib/checkpoint/hf_files.h"
 #include "models/bert/bert_hf.h"
 #include "models/gpt/gpt_hf_config.h"
@@ -136,7 +136,7 @@ TEST(test_rope_theta_is_read_where_it_is) {
     assert_int_equal(theta_of(", \"rope_scaling\": {}, \"rope_parameters\": {\"rope_theta\": 500}"), 500);
 }
 
-/* T5 with a head of its own, as transformers 4 and 5 write it. */
+/* An untied T5 head, as transformers 4 and 5 write it. */
 TEST(test_an_unscaled_head_is_its_own) {
     assert_int_equal(model_of(t5_hf_config_read, T5_OF_2 ", \"tie_word_embeddings\": false}").untied, 1);
     assert_int_equal(model_of(t5_hf_config_read, T5_OF_2 ", \"tie_word_embeddings\": true, "

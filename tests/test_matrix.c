@@ -6,9 +6,9 @@
  *   which ranks sum gradients and keep states: all, zero 1-3 with offload, shard and secondary, the main rank, servers
  *   model   attention, masks and loss chunk   park   microbatch size
  *
- * are enumerated. Of a sample of them (CANDIDATES, drawn by number) a subset is run in which every pair of values that
- * meets in the sample does meet (pairwise covering). LONG=1 runs all combinations of techniques, with microbatches of
- * 1, and models, attention and parking in turn; LONG=3/20 the third of twenty parts of them, since those of 8 ranks
+ * are enumerated. A sample is drawn by number (CANDIDATES). A subset of the sample is run that covers every pair of
+ * values in the sample (pairwise covering). LONG=1 runs all combinations of techniques, with microbatches of
+ * 1, and models, attention and parking in turn; LONG=3/20 the third of twenty parts of them, because those of 8 ranks
  * take hours. MATRIX=text runs those whose name contains it. */
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
@@ -23,7 +23,7 @@
 
 enum { CANDIDATES = 12000 };
 
-/* A step may refuse what no technique refuses: its place gives it another shape than it needs. */
+/* A step may refuse what no technique refuses, because its input has another shape than it needs. */
 static bool compiles(const struct plan *p) {
     struct run r = {0};
     bool legal = run_compile(&r, &train_recipe, p, 0, NULL, NULL) == OK;
@@ -35,7 +35,7 @@ static bool compiles(const struct plan *p) {
 /* ---- enumeration ---- */
 struct list { struct combination *at; int n; };
 
-/* LONG: a combination of techniques; the models (each with its ep), attention and parking in turn. */
+/* LONG: combination k of techniques; models (each with its ep), attention and parking are taken in turn. */
 static struct combination in_company(int k) {
     struct combination c = combination_of(k);
     int turn = 0;
@@ -46,12 +46,12 @@ static struct combination in_company(int k) {
     return c;
 }
 
-/* A sample, spread by a multiplicative hash. */
+/* Is k in the sample? A multiplicative hash spreads it. */
 static bool is_in_sample(int k, int total) {
     return (uint32_t)k * UINT32_C(2654435761) < UINT32_MAX * fmin(1, (double)CANDIDATES / total);
 }
 
-/* LONG=part/parts: those that are due in this one. */
+/* Is k in the part that LONG=part/parts asks for? */
 static bool is_in_part(int k) {
     int part = 0, parts = 1;
     const char *text = getenv("LONG");
@@ -72,7 +72,7 @@ static enum status list_candidates(struct list *list) {
     return OK;
 }
 
-/* ---- pairwise covering: greedily the combination that covers most pairs not met before ---- */
+/* ---- pairwise covering: greedily the combination with the most pairs that no earlier one has ---- */
 struct pairs { bool met[N_CHOICES][MAX_VALUES][N_CHOICES][MAX_VALUES]; };
 
 static int new_pairs(const struct pairs *seen, const struct combination *c) {
@@ -86,7 +86,7 @@ static void meet(struct pairs *seen, const struct combination *c) {
         for (int j = i + 1; j < N_CHOICES; j++) seen->met[i][c->value[i]][j][c->value[j]] = true;
 }
 
-/* The candidate that meets most pairs; -1: none is left that meets any. */
+/* The candidate with the most new pairs; -1: no candidate has any. */
 static int find_next(const struct pairs *seen, const struct list *all) {
     int best = -1, most = 0;
     for (int i = 0; i < all->n; i++) {
@@ -121,7 +121,7 @@ static enum outcome try_combination(const struct combination *c, const struct re
     return ok ? SAME : DIFFERENT;
 }
 
-/* All, or a covering choice: which of them is legal turns out on the way. */
+/* Run all candidates, or a covering choice; whether one is legal is found on the way. */
 static void run_candidates(struct list *all, const struct reference refs[], int n[3]) {
     static struct pairs seen;
     memset(&seen, 0, sizeof seen);

@@ -1,8 +1,8 @@
 /* ranks: 1  device: cpu  threads: 1
  *
- * Does training in 16 bits, and with products in 8, learn as fp32 does? 200 steps on the demonstration text from the
- * same weights, with the same batches; single losses are noisy, so means over 10 steps are compared, at every step:
- * within 2%. */
+ * Training in 16 bits, and with products in 8, learns as fp32 does. 200 steps on the demonstration text start from the
+ * same weights, with the same batches. Single losses are noisy, so the test compares means over 10 steps, at every
+ * step, within 2%. */
 #include "driver/recipe.h"
 #include "mixed_precision/fp8.h"
 #include "mixed_precision/mixed_precision.h"
@@ -58,8 +58,8 @@ static void check_curve(enum plan_precision precision, bool fp8) {
     double loss[STEPS];
     if (reference[0] == 0) assert_ok(curve_of(PRECISION_FP32, false, reference));
     assert_ok(curve_of(precision, fp8, loss));
-    assert_true(reference[STEPS - 1] < 3);                           /* from ln 256 = 5.5: there is something to
-                                                                      * follow */
+    assert_true(reference[STEPS - 1] < 3);                           /* from ln 256 = 5.5: the curve must
+                                                                      * fall */
     for (int i = SMOOTHED - 1; i < STEPS; i++) {
         double expected = mean_until(reference, i);
         assert_close(mean_until(loss, i), expected, 0.02 * expected);

@@ -1,7 +1,7 @@
 /* ranks: 8  device: cpu
  *
- * Out and in again: what eight ranks (dp2 tp2 pp2, zero 1) have trained is exported, imported and exported once more;
- * weights and files are the same to the byte. And what was imported trains the same in every layout (--init), while
+ * Eight ranks (dp2 tp2 pp2, zero 1) train a model, which is exported, imported and exported again;
+ * weights and files are the same to the byte. The imported model trains the same in every layout (--init), while
  * --resume refuses it. */
 #include "driver/recipe.h"
 #include "models/gpt/gpt_hf.h"
@@ -51,7 +51,7 @@ static enum status train_and_save(int precision, const char *save) {
 
 /* ---- bytes ---- */
 
-/* Every weight of one checkpoint, as the other has it. The model's names and shapes come from a run of one rank. */
+/* Is every weight of one checkpoint equal to the other's? The names and shapes come from a run of one rank. */
 static enum status same_weights(const struct run *serial, const char *a, const char *b, bool *same) {
     struct checkpoint_reader *r = NULL, *s = NULL;
     enum status status = checkpoint_open(a, &r);
@@ -71,7 +71,7 @@ static enum status same_weights(const struct run *serial, const char *a, const c
     return status;
 }
 
-/* ---- out, in, out ---- */
+/* ---- export, import, export ---- */
 
 struct places { char file[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX], imported[CHECKPOINT_PATH_MAX]; };
 
@@ -103,7 +103,7 @@ static enum status round_trip(const char *save, const struct places *p, bool hf,
     return export_to(p->imported, p->again, hf, dtype);
 }
 
-/* Rank 0's work; `exact`: the format holds the checkpoint's precision. */
+/* Rank 0 does the work; `exact`: the format holds the checkpoint's precision. */
 static bool comes_back(const char *save, int precision, bool hf, enum dtype dtype, bool exact,
                        char imported[CHECKPOINT_PATH_MAX]) {
     char name[32];
@@ -123,7 +123,7 @@ static bool comes_back(const char *save, int precision, bool hf, enum dtype dtyp
     return agree_all(same);
 }
 
-/* ---- a run that begins with it ---- */
+/* ---- a run that begins with an imported model ---- */
 
 static enum status losses_from(const char *save, struct plan p, double losses[STEPS]) {
     char step[CHECKPOINT_PATH_MAX];
@@ -139,7 +139,7 @@ static enum status losses_from(const char *save, struct plan p, double losses[ST
     return status;
 }
 
-/* `limit`: of the relative difference. Where rounding is the model's own (bf16 and fp32) losses of a first step agree
+/* `limit`: of the relative difference. If the model itself rounds (bf16 and fp32), losses of a first step agree
  * to its precision. */
 static bool trains_the_same(const char *save, int precision, int n, double limit) {
     double serial[STEPS] = {0}, parallel[STEPS] = {0};
@@ -175,7 +175,7 @@ TEST(test_an_fp64_model_goes_out_and_in) {
     assert_true(agree_all(ok));
 }
 
-/* bf16: the masters are what is exported, in fp32, and llm.c has those too. */
+/* bf16: export takes the masters, in fp32, and llm.c's format holds fp32, too. */
 TEST(test_a_bf16_models_masters_go_out_and_in) {
     char save[CHECKPOINT_PATH_MAX], imported[CHECKPOINT_PATH_MAX];
     shared_path("bf16", save);

@@ -1,9 +1,9 @@
 /* ranks: 2  more: 1 4  device: any
  *
- * States (and at zero 3 weights) in a file: weights, moments, masters, losses and norms have the same bits as without
- * offload, in every layout and precision and through windows of many blocks; planned bytes are the measured ones in
- * every tier, and what the disk moved is the bill's. Checkpoints go to and from other layouts; a file that is shortened
- * ends the run in one line. States in host memory, too: on a GPU their update goes through the same window. */
+ * States (with zero 3 also weights) in a file: weights, moments, masters, losses and norms have the same bits as
+ * without offload, in every layout and precision and through windows of many blocks. Measured bytes equal planned ones
+ * in every tier, and the disk's traffic equals the bill. Checkpoints move to and from other layouts; a shortened file
+ * ends the run in one line. States in host memory are tested, too: on a GPU their update uses the same window. */
 #include "driver/recipe.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/comm/comm.h"
@@ -21,7 +21,7 @@
 
 enum { STEPS = 3 };
 
-/* order: which dimensions get the world's factors of two, the first first. */
+/* order: the dimensions that get the world's factors of two, in this order. */
 struct trial { const char *order; int zero, offload, precision, io; double window; int validate, to; };
 static const struct trial TRIALS[] = {
     {"dtp", 1, OFFLOAD_OPTIMIZER, PRECISION_FP32, DISK_THREADS, 0.2, 0, OFFLOAD_TO_DISK},
@@ -80,7 +80,7 @@ static bool same_array(const struct run *a, enum tier ta, const void *x, const s
 static bool same_param(const struct run *a, const struct run *b, int i) {
     const struct param *w = &a->program.params[i], *v = &b->program.params[i];
     int64_t state = w->own_n * (int64_t)dtype_size(w->state_dtype);
-    int64_t weight = w->own_n * (int64_t)dtype_size(w->type.dtype);   /* others' come with the next forward */
+    int64_t weight = w->own_n * (int64_t)dtype_size(w->type.dtype);   /* other elements come with the next forward */
     if (!param_is_stored(w)) return true;
     return same_array(a, w->weight_tier, param_own_weight(w), b, v->weight_tier, param_own_weight(v), weight) &&
            same_array(a, w->state_tier, param_state(w, 0), b, v->state_tier, param_state(v, 0), state) &&
@@ -88,7 +88,7 @@ static bool same_param(const struct run *a, const struct run *b, int i) {
            (!w->master || same_array(a, w->state_tier, param_master(w), b, v->state_tier, param_master(v), state));
 }
 
-/* A disk that takes its time, so that what does not wait for it shows. */
+/* A slow disk, so that a missing wait for it shows. */
 static ssize_t slow_read(int fd, void *to, size_t bytes, off_t at) {
     usleep(500);
     return disk_system_calls.read(fd, to, bytes, at);
@@ -99,7 +99,7 @@ static ssize_t slow_write(int fd, const void *from, size_t bytes, off_t at) {
 }
 static const struct disk_calls slow = {.read = slow_read, .write = slow_write};
 
-/* Losses to the bit. Norms too, on a CPU; what a GPU keeps in host memory the host sums, in another order. */
+/* Losses are equal to the bit; norms, too, on a CPU. On a GPU the host sums host memory's norms in another order. */
 static bool same_numbers(const double a[2 * STEPS], const double b[2 * STEPS]) {
     double bound = test_device()->kind == DEVICE_CUDA ? 1e-14 : 0;
     bool same = true;
@@ -125,9 +125,9 @@ static enum status compare(struct run r[2], const struct trial *t, struct result
     x->n_blocks = r[1].blocks.n_blocks;
     x->redone = (int)r[1].n_redone;
     x->same = same_numbers(x->numbers[0], x->numbers[1]);
-    for (int i = r[0].program.n_params; i-- > 0;)                    /* last written, first read */
+    for (int i = r[0].program.n_params; i-- > 0;)                    /* the last written is the first read */
         x->same &= same_param(&r[0], &r[1], i);
-    /* a guess is one copy back and forth and one update more: not in the bill */
+    /* a wrong guess copies back and forth and updates once more: not in the bill */
     x->traffic = t->validate || (after.read_bytes - before.read_bytes == STEPS * r[1].bill.disk_read_bytes &&
                                  after.written_bytes - before.written_bytes == STEPS * r[1].bill.disk_written_bytes &&
                                  (after.wait_s > before.wait_s) == (t->to == OFFLOAD_TO_DISK));
@@ -169,7 +169,7 @@ static void shared_path(const char *name, char path[CHECKPOINT_PATH_MAX]) {
     (void)comm_broadcast(group_world(), path, CHECKPOINT_PATH_MAX, UINT8, 0);
 }
 
-/* Two steps, a checkpoint (at once, or during the steps that follow), and what the next steps are. */
+/* Train two steps, save (at once, or during the following steps), and record the following steps' numbers. */
 static enum status train_and_save(struct plan p, const char *folder, bool async, double *numbers) {
     struct run r;
     struct checkpoint_saver *saver = NULL;
@@ -198,7 +198,7 @@ static enum status load_and_train(struct plan p, const char *folder, double *num
     return status;
 }
 
-/* From a file to memory and back: to the bit, since the layout is the same. */
+/* Load from a file's checkpoint into memory, and back: equal to the bit, because the layout is the same. */
 TEST(test_offload_checkpoints_load_elsewhere_and_back) {
     static const int trials[] = {1, 5};
     bool ok = true;

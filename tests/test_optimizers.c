@@ -1,14 +1,14 @@
 /* ranks: 1 2 4  more: 8  device: cpu
  *
- * Promises 1 and 2 for every optimizer but AdamW, which the other tests have: layouts that go through all techniques
- * make the numbers of the serial run, and bytes are those of the row's states. */
+ * Promises 1 and 2 for every optimizer except AdamW, which other tests cover: layouts that cover all techniques
+ * have the serial run's numbers, and bytes follow from the states of the optimizer's row. */
 #include "driver/recipe.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include <stdio.h>
 
-/* SGD moves a weight by lr g, and no small divisor enlarges a rounding: a layout is within a few roundings of the
- * serial run (5e-15 of a gradient, 1.3e-15 of a weight were seen on 4 ranks). Adam's eps leaves 1e-10. */
+/* SGD moves a weight by lr g, and no small divisor enlarges a rounding, so a layout is within a few roundings of the
+ * serial run (on 4 ranks differences are 5e-15 of a gradient, 1.3e-15 of a weight). Adam's eps leaves 1e-10. */
 static const double BOUND = 1e-13;
 
 static struct plan sgd_plan(double momentum) {
@@ -40,7 +40,7 @@ static void check_companies(double momentum, int first, int stride) {
     bool ok = agree_all(status == OK);
     for (int i = first; ok && i < N_COMPANIES; i += stride) {
         struct plan p = layout_in_company(serial, i);
-        /* zero 1 offloads states, and there are none */
+        /* zero 1 offloads only states, and there are none */
         if (momentum == 0 && plan_number(&p, "zero") == 1) plan_set_word(&p, "offload", "none", 0);
         ok = is_serial(p, &reference);
     }
@@ -58,7 +58,7 @@ TEST(test_sgd_with_momentum_is_serial_in_every_company) { check_companies(0.9, 0
 TEST(test_sgd_without_momentum_is_serial_in_every_company) { check_companies(0, 1, layouts_want_all() ? 1 : 2); }
 
 /* ---- bytes ---- */
-/* Of the role optim, per parameter: a state of 4 bytes each, and 4 of a master. */
+/* The role optim's bytes per parameter: 4 for each state, and 4 for a master. */
 static double optim_bytes(enum optimizer_choice optimizer, double momentum, enum plan_precision precision) {
     struct plan p = parity_plan();
     struct run r;
@@ -72,7 +72,7 @@ static double optim_bytes(enum optimizer_choice optimizer, double momentum, enum
     return bytes;
 }
 
-/* Arrays begin at multiples of 256 bytes: of 99 small ones that is up to 3 bytes more per state and parameter. */
+/* Arrays begin at multiples of 256 bytes: with 99 small params that is up to 3 bytes more per state and parameter. */
 TEST(test_bytes_are_those_of_the_rows_states) {
     const struct { enum optimizer_choice optimizer; double momentum; int states; } rows[] = {
         {OPTIMIZER_ADAMW, 0.9, 2}, {OPTIMIZER_SGD, 0.9, 1}, {OPTIMIZER_SGD, 0, 0}};

@@ -1,8 +1,8 @@
 /* ranks: 1 2 4  more: 8  device: cpu
  *
- * Promise 1, the same numbers in every layout, and promise 2, predicted bytes are measured bytes: every layout of as
- * many ranks as there are, against the serial run. Of the newer pipeline schedules one size of microbatches each;
- * LONG=1: all. PARITY=text runs only the layouts whose name contains it. */
+ * Promise 1, the same numbers in every layout, and promise 2, predicted bytes are measured bytes: every layout of this
+ * number of ranks equals the serial run. The newer pipeline schedules have one size of microbatches each;
+ * LONG=1: all sizes. PARITY=text runs only the layouts whose name contains it. */
 #include "driver/recipe.h"
 #include "pp/pp.h"
 #include "tests/layouts.h"
@@ -53,7 +53,7 @@ TEST(test_every_layout_equals_serial_fp64) {
     assert_int_equal(t.failed, 0);
 }
 
-/* The materialised attention is another op with the same mathematics: one layout is enough to see it composed. */
+/* The materialised attention is another op with the same mathematics, so one layout is enough to test it composed. */
 TEST(test_materialised_attention_equals_blocked_serial) {
     struct reference ref;
     struct plan plan = parity_plan();

@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  more: 8  device: cpu  threads: 1
  *
- * Promise 1 in 16 bits: layouts against the serial run in the same precision, first-step losses and gradients within a
- * bound that follows from the dtype and the lengths of sums; and promise 2, bytes, exactly. PARITY=text selects by
+ * Promise 1 in 16 bits: layouts equal the serial run in the same precision, in first-step losses and gradients, within
+ * a bound that follows from the dtype and the lengths of sums. Promise 2, bytes, holds exactly. PARITY=text selects by
  * name.
  *
  * The bound. A number is rounded to 16 bits whenever it is stored; inside an op sums are in fp32, whose errors are

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * What a grader reads, and that the token is gone from where it was. */
+ * The grader's report, and that the token is gone from the file. */
 #include "tests/report.h"
 #include "tests/test.h"
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* ranks: 4  more: 8  device: cpu
  *
  * Every pipeline schedule in company with every other technique: zero 1 to 3, offload, every recomputation, sp, tp and
- * dp, with head and loss as one operation and as two. A third of the pairs, in which every schedule and every technique
- * comes; LONG=1: all. PARITY=text runs only the layouts whose name contains it. */
+ * dp, with head and loss as one operation and as two. A third of the pairs is run, which covers every schedule and
+ * every technique; LONG=1: all. PARITY=text runs only the layouts whose name contains it. */
 #include "driver/recipe.h"
 #include "pp/pp.h"
 #include "tests/layouts.h"
@@ -33,8 +33,8 @@ TEST(test_every_schedule_in_company) {
     assert_int_equal(failed, 0);
 }
 
-/* The validation loss is the model's, not the layout's: between steps of training, through every schedule's forward
- * half. */
+/* The validation loss depends on the model, not on the layout. It is computed between training steps, through every
+ * schedule's forward half. */
 TEST(test_every_schedule_evaluates_alike) {
     double first = 0;
     for (int k = 0; k < N_SYNCHRONOUS; k++) {

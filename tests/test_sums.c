@@ -1,7 +1,7 @@
 /* ranks: 1 2  more: 4 8  device: cpu
  *
  * --sums fixed: losses, norms, gradients and weights have the bits of the serial run in every layout, with one thread
- * or two, and every byte is still predicted. LONG=1: all sizes of microbatches, and not a choice of them. */
+ * or two, and every byte is still predicted. LONG=1: all sizes of microbatches instead of a choice. */
 #include "driver/recipe.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/program/sums.h"
@@ -38,7 +38,7 @@ static void try_layout(void *self, const struct plan *p) {
     struct difference d = {0};
     const char *filter = getenv("PARITY");
     if (filter && !strstr(layout_name(p), filter)) return;
-    omp_set_num_threads(t->seen % 4 == 3 ? 2 : 1);                   /* leaves of a few numbers make two slow */
+    omp_set_num_threads(t->seen % 4 == 3 ? 2 : 1);                   /* two are slow on leaves of a few numbers */
     enum status status = layout_compare(p, t->reference, &d);
     bool ok = agree_all(status == OK && is_same(&d) && is_predicted(&d));
     t->seen++;
@@ -83,7 +83,7 @@ TEST(test_every_mesh_and_schedule_has_the_same_bits) {
 
 /* ---- every technique: zero 1 to 3, offload, recompute, sp, pipelines in both directions ---- */
 static void some_companies(const struct plan *plan, struct tally *t, int from) {
-    int world = comm_world_size();                                   /* on one rank many are alike */
+    int world = comm_world_size();                                   /* on one rank many companies are alike */
     int step = layouts_want_all() ? 1 : world == 8 ? 2 : world == 1 ? 6 : 4;
     for (int i = from + (step == 4 && world == 4 ? 2 : 0); i < N_COMPANIES; i += step) {
         struct plan p = layout_in_company(*plan, i);
@@ -91,7 +91,7 @@ static void some_companies(const struct plan *plan, struct tally *t, int from) {
         else status_report();
     }
 }
-/* Backward gathers second shards (zero/), but not those of a weight's further gradients. */
+/* Backward gathers second shards (zero/), except those for a weight's further gradients. */
 static void second_shards(const struct plan *plan, struct tally *t) {
     struct plan p = *plan;
     p.mesh.dp = comm_world_size(), p.micro_batch = 2;
@@ -114,7 +114,7 @@ TEST(test_llama_has_the_same_bits_with_every_technique) {
     try_all(fixed_plan("llama", PRECISION_BF16), even_companies);
 }
 
-/* ---- a run goes on in another layout, with the bits of one that went on in its own ---- */
+/* ---- a run resumed in another layout has the bits of a run resumed in its own ---- */
 static enum status train(struct plan p, int n, const char *resume, const char *save, double *loss) {
     struct run r;
     char step[CHECKPOINT_PATH_MAX];
@@ -145,7 +145,7 @@ TEST(test_a_run_goes_on_in_another_layout_with_the_same_bits) {
     try_all(fixed_plan("gpt", PRECISION_FP32), other_layouts);
 }
 
-/* ---- an order that is none of neighbors ---- */
+/* ---- an order in which microbatches have no neighbors ---- */
 static struct action *backward_of(struct schedule *s, int microbatch) {
     struct action *a = s->actions;
     while (a->kind != ACTION_B || a->microbatch != microbatch) a++;
@@ -171,7 +171,7 @@ TEST(test_only_microbatches_in_order_are_added_by_halves) {
     run_destroy(&r);
 }
 
-/* ---- and otherwise it has not, or the above would show nothing ---- */
+/* ---- fast sums have other bits, or else the tests above would prove nothing ---- */
 static void one_fast(const struct plan *plan, struct tally *t) {
     struct plan p = *plan;
     struct difference d;

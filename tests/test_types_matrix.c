@@ -1,8 +1,8 @@
 /* ranks: 1  device: cpu  threads: 1
  *
- * No layout that works is refused: the types of all combinations of techniques (combinations.h) on 1, 2, 4 and 8 ranks,
- * compiled for some rank of each, no kernel run. A sample by number (LONG=1: one 20 times as large). What a technique
- * or an op's shape refuses with E_CONFIG is no layout. */
+ * No layout that works is refused: the types of combinations of techniques (combinations.h) on 1, 2, 4 and 8 ranks
+ * are compiled for some rank of each, without running a kernel. They are a sample by number (LONG=1: 20 times as many).
+ * If a technique or an op's shape refuses with E_CONFIG, the combination is no layout. */
 #include "driver/recipe.h"
 #include "lib/types/types.h"
 #include "tests/combinations.h"

@@ -13,7 +13,7 @@
 
 enum { MAX_STEPS = 20, NO_STEP = -1 };
 
-struct trial { int steps, poisoned; };   /* poisoned: the step whose gradient is no number; NO_STEP: none */
+struct trial { int steps, poisoned; };   /* poisoned: the step whose gradient is not finite; NO_STEP: none */
 
 static enum status poison(struct run *r, void *trial, const struct event *e) {
     const struct param *w = &r->program.params[r->program.n_params - 1];
@@ -23,7 +23,7 @@ static enum status poison(struct run *r, void *trial, const struct event *e) {
     return r->device->upload(r->device, param_own_grad(w), &infinite, sizeof infinite);
 }
 
-/* Two steps are in flight wherever that is allowed. @return the status of the run; its numbers go to `numbers` */
+/* Two steps are in flight where the run allows it. @return the status of the run; its numbers go to `numbers` */
 static enum status train(struct run *r, struct trial *t, double numbers[MAX_STEPS][2]) {
     if (t->poisoned != NO_STEP) TRY(run_subscribe(r, EVENT_GRAD_UNSCALE, poison, t));
     while (r->n_done < t->steps) {
@@ -36,7 +36,7 @@ static enum status train(struct run *r, struct trial *t, double numbers[MAX_STEP
     return OK;
 }
 
-/* In host memory. */
+/* A copy in host memory. */
 static void *copy_of(const struct device *from, const void *x, size_t bytes) {
     void *copy = malloc(bytes + 1);
     assert_non_null(copy);
@@ -67,10 +67,10 @@ struct both {
     struct run run[2];                       /* wait, validate */
     double numbers[2][MAX_STEPS][2];
     bool created[2], same;
-    double memory;                           /* bytes that the second's peaks are off its plan */
+    double memory;                           /* bytes by which the second run's peaks differ from its plan */
 };
 
-/* Both ways. @return the status of creating them; a poisoned step has to end each with E_NUMERIC */
+/* Train with wait and with validate. @return the status; a poisoned step must end each run with E_NUMERIC */
 static enum status compare(struct both *b, struct plan p, struct trial t) {
     memset(b, 0, sizeof *b);
     b->same = true;
@@ -101,7 +101,7 @@ static void release(struct both *b) {
         if (b->created[i]) run_destroy(&b->run[i]);
 }
 
-/* redone: how many updates have to be. */
+/* redone: the expected number of repeated updates. */
 static void check(struct plan p, struct trial t, int redone) {
     struct both *b = malloc(sizeof *b);
     enum status status = compare(b, p, t);
@@ -125,7 +125,7 @@ static struct plan pipeline(int schedule) {
 
 TEST(test_a_guess_that_is_always_wrong) {
     struct plan p = pipeline(SCHEDULE_ZB_H2);
-    bool cpu = test_device()->kind == DEVICE_CPU;                    /* emulated, it takes a hundred times as long */
+    bool cpu = test_device()->kind == DEVICE_CPU;                    /* emulated it takes a hundred times as long */
     int n = cpu ? 20 : 2;
     p.clip = 0.5;
     if (!cpu) p.micro_batch = 4;
@@ -138,7 +138,7 @@ TEST(test_a_guess_that_is_right_and_one_that_meets_no_number) {
     if (test_device()->kind != DEVICE_CPU) skip();
     p.clip = 0;
     check(p, (struct trial){20, NO_STEP}, 0);
-    check(p, (struct trial){6, 3}, 2);                               /* and the step that was started after it */
+    check(p, (struct trial){6, 3}, 2);                               /* and the step that started after it */
     p.clip = 0.5;
     check(p, (struct trial){6, 3}, 5);
 }
@@ -161,7 +161,7 @@ TEST(test_masters_come_back_too) {
     check(p, (struct trial){4, NO_STEP}, 4);
 }
 
-/* Rank 0 has a forward before its first backward whose input rank 1 makes after its own first backward. */
+/* Rank 0 has a forward before its first backward. Its input comes from rank 1 after rank 1's own first backward. */
 TEST(test_a_cut_before_the_first_backward) {
     const char *path = test_path("late.csv");
     struct plan p = parity_plan();
