@@ -10,9 +10,9 @@
  * So a term is rounded once and the sum once, where a coded ring would round n times. All ranks get the same bits. A
  * code has room for the longest part, b = codec_bytes(ceil(count / n)), so a rank sends 2 (n-1) b bytes.
  *
- * Error feedback: the rounding error of encoding is kept as a residual, and added to the next input of the encoder: one
- * residual is of this rank's terms (all parts), one of the sum (this rank's part). Over many steps no error is lost; it
- * is only added late.
+ * Error feedback: the rounding error of encoding is kept as a residual, and added to the next input of the encoder. One
+ * residual belongs to this rank's terms (all parts), the other to the sum (this rank's part). Over many steps no error
+ * is lost, because it is only added later.
  *
  * Source: Seide et al. 2014, "1-bit stochastic gradient descent", section 3; Karimireddy et al. 2019. */
 #pragma once
@@ -30,11 +30,11 @@ struct coded {
     struct comm_request request;
 };
 
-/** The elements of a part; and the bytes of the codes of all parts, which is n_ranks codes of one part: the ledger
- *  counts them as the whole buffer of each of the two exchanges. n_ranks: size of the group. */
+/** coded_part: the elements of a part. coded_wire_bytes: the bytes of n_ranks codes of one part, which is the buffer of
+ *  each of the two exchanges in the ledger. n_ranks: size of the group. */
 int64_t coded_part(int64_t count, int n_ranks);
 int64_t coded_wire_bytes(const struct codec *, int64_t count, int n_ranks);
-/** The first element of the part of `rank`, at most count; and the number of its elements. */
+/** coded_first: the first element of the part of `rank`, at most count. coded_own_count: its number of elements. */
 int64_t coded_first(int64_t count, int n_ranks, int rank);
 int64_t coded_own_count(int64_t count, int n_ranks, int rank);
 /** Clear the residuals of elements first .. first + n - 1. Callers use it for elements without a meaning, such as gaps

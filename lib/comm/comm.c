@@ -21,8 +21,8 @@
  *
  * An operation passes through ops -> (check) -> backend.start, and later wait -> backend.test until done or deadline.
  *
- * What breaks: a process that leaves MPI while a peer still waits for it strands the peer, so MPI_Finalize is only for
- * jobs in which everything that was started has ended. Every other end is MPI_Abort, which ends all processes. */
+ * What breaks: if a process leaves MPI while a peer waits for it, the peer waits forever. So MPI_Finalize is only for
+ * jobs in which all operations have ended. Every other end is MPI_Abort, which ends all processes. */
 #include "lib/comm/comm.h"
 
 #include "lib/base/log.h"
@@ -45,7 +45,7 @@ static bool started;
 
 enum { JOB_NAME_BYTES = 64 };
 
-/* Rank 0 names the job: by the name of the epoch before, or else the name that `launch` gave it, or else a new name. */
+/* Rank 0 names the job: by the name in the flight record (later epochs), else by launch's name, else by a new one. */
 static enum status name_job(char job[JOB_NAME_BYTES]) {
     const char *given = flight_mine() ? flight_mine()->job : getenv("TRIVIUM_JOB");
     if (given && *given && !strchr(given, '/')) snprintf(job, JOB_NAME_BYTES, "%s", given);
@@ -117,7 +117,7 @@ enum status comm_start(int *argc, char ***argv) {
     started = status == OK || status == E_EPOCH;
     if (status == OK) status = comm_host_transport()->mail_open();
     if (status == OK) status = open_world();
-    while (status == E_EPOCH) {              /* another rank has died before all ranks had started */
+    while (status == E_EPOCH) {              /* a rank has died before all ranks had started */
         comm_epoch_leave();
         status = comm_epoch_enter();
     }
@@ -160,7 +160,7 @@ void comm_finish(bool clean, int code) {
         clean = false;
     }
     close_flight(clean);
-    /* In a world of one there is no peer to strand or to kill: the caller ends with its own code. */
+    /* In a world of one there is no peer to kill, so the caller exits with its own code. */
     if (!clean && comm_world_size() > 1) comm_host_transport()->kill(code ? code : 1);
     comm_device_close();
     comm_emulate_links(NULL, 1);

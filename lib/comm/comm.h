@@ -34,8 +34,8 @@ const char *comm_op_name(enum comm_op);
 /* messages, sent: the messages that this rank really sends and their bytes, [0] inside its node and [1] between nodes,
  * including those of collectives by hops. Messages inside the library are unknown: library_calls counts its calls. */
 struct ledger_entry { int64_t calls, library_calls, messages[2]; double bytes, sent[2], wait_s; };
-struct ledger { struct ledger_entry entry[N_COMM_OPS]; int64_t hop_bytes; /* hop_bytes: the most memory that hops used
-                                                                           * at once */ };
+struct ledger { struct ledger_entry entry[N_COMM_OPS]; int64_t hop_bytes; /* the most memory in use by hops at any
+                                                                           * time */ };
 
 struct group;        /* opaque; made by the mesh */
 struct comm_algorithm; /* hops.h */
@@ -48,7 +48,7 @@ struct comm_request; /* an operation that comm_wait ends; the caller owns the st
 struct comm_rule { bool library; const struct comm_algorithm *algorithm; };
 enum { COMM_MAX_AXES = 24 };
 struct comm_settings {
-    double timeout_s;          /* after how many seconds any wait ends with E_TIMEOUT */
+    double timeout_s;          /* a wait that lasts longer ends with E_TIMEOUT */
     bool check_collectives;    /* compare op, count, dtype and root across the group before each collective */
     bool time_work;            /* measure comm_work_s, with two more system calls for each operation and each wait */
     struct comm_rule rule[COMM_MAX_AXES];   /* the algorithms of collectives on host memory, by the group's axis */
@@ -84,14 +84,14 @@ bool comm_epoch_ends(void);
 /** Wait for the next epoch, after the ranks have agreed to end this one and have kept their state of the last step.
  *  @return E_EPOCH @collective{members} @errors E_INTERNAL: the transport is MPI */
 enum status comm_epoch_drain(void);
-/** Ask for this rank to be replaced, or take that back. A SIGUSR2 to its process asks to leave, which cannot be taken
- *  back. @collective{none} */
+/** wanted: ask for this rank to be replaced; false: withdraw the request. A SIGUSR2 to the process asks to leave, and
+ *  cannot be withdrawn. @collective{none} */
 void comm_epoch_ask_relief(bool wanted);
 /** Set how the job may shrink (membership/membership.h). Before this call, no rank can be left out. Only rank 0's call
  *  has an effect. @collective{none} */
 struct membership_shape;
 void comm_epoch_shape(const struct membership_shape *);
-/** Keep a number that survives the death of ranks; read the last number that a rank 0 kept, or 0. @collective{none} */
+/** Keep a number that survives the death of ranks. comm_epoch_kept: the last number kept, or 0. @collective{none} */
 void comm_epoch_keep(int64_t number);
 int64_t comm_epoch_kept(void);
 /** Change the settings of the world, to the same values on every rank. No operation may be in flight. */
@@ -124,7 +124,7 @@ bool comm_has_library(void);
 /** Was this program built with MPI? Without MPI (make MPI=0) only `launch` can start several ranks.
  *  @collective{none} */
 bool comm_has_mpi(void);
-/** The library and its version, "Open MPI v4.1.4", followed by ", NCCL 2.21.5" in builds for GPUs. Static storage. */
+/** The library and its version: "Open MPI v4.1.4"; in builds for GPUs also ", NCCL 2.21.5". Static storage. */
 const char *comm_library(void);
 
 /* ---- device memory ---- */
@@ -134,8 +134,8 @@ enum comm_transport {
     COMM_STAGED,   /* through pinned host memory and MPI: ranks may share a GPU */
     COMM_ALONE     /* no transport: only groups of one rank will be used. comm_use_device is not collective then */
 };
-/** From now on, operations on memory of `device` go through the transport, in old and new groups. The buffers of an
- *  operation are all in the device's memory or all in the host's. A second call with the same arguments does nothing;
+/** From now on, operations on memory of `device` use the transport, in old and new groups. The buffers of an operation
+ *  are all in the device's memory or all in the host's. A second call with the same arguments does nothing. A call with
  *  another transport replaces the first one. For the CPU the call does nothing.
  *
  *  Order: start puts the operation after all work issued so far on the compute stream; comm_wait puts all later work
@@ -278,7 +278,7 @@ enum status fail_agree(const struct group *, enum status mine);
 /** Like fail_agree, for failures that do not end the job: the lowest failed rank prints its message as a warning, with
  *  "training continues". @collective{group; every rank must reach it, failed or not} @errors as fail_agree */
 enum status fail_warn(const struct group *, enum status mine);
-/** One of these two. */
+/** fail_agree or fail_warn. */
 typedef enum status fail_agreement(const struct group *, enum status mine);
 
 /** Like fail_agree, for a driver that continues after a failure: no rank reports. Every rank gets the message of the

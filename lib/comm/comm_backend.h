@@ -1,4 +1,4 @@
-/* The seam inside lib/comm: the parts of a group, and the functions of a backend.
+/* The interface inside lib/comm: the fields of a group, and the functions of a backend.
  *
  * An operation is a struct comm_call. A backend starts it and tests whether it is done, and never blocks. Deadlines,
  * ledgers and checks are the same for every backend and are in comm_wait.c, comm_ops.c and comm_check.c. Private to
@@ -30,7 +30,7 @@ struct comm_backend {
     enum status (*start)(const struct comm_call *, struct comm_request *);
     /* Check once, and advance the operation if possible. When it is done, the handle becomes NULL. */
     enum status (*test)(struct comm_request *, bool *done);
-    /* For this backend "done" means that a stream has the operation and waits for it; start has marked the span's begin
+    /* If true, "done" means that a stream has the operation and waits for it. Then `start` has marked the span's begin
      * and end in the stream. */
     bool queues;
 };
@@ -94,7 +94,7 @@ enum status comm_check(struct group *, const struct comm_call *, const struct co
 
 /* comm_wait.c */
 const struct comm_request *comm_waiting(void); /* what this rank is waiting for, or NULL */
-/* This rank waits for ranks that are busy for long: between two checks it sleeps, and it has no deadline. */
+/* on: this rank waits for ranks that are busy for long, so it sleeps between two checks, and has no deadline. */
 void comm_wait_standing_by(bool on);
 /* Have all operations that timed out ended by now? @collective{none} */
 bool comm_given_up_done(void);

@@ -4,9 +4,9 @@
  * With the check each rank gathers a description (struct card) of every member's call and compares them all with the
  * first. So every member finds the same mismatch, reports the same message and returns E_COMM, and no rank hangs.
  *
- * Cost: one small all_gather per collective, and every start synchronizes the group, so that nothing overlaps. It is
- * a tool for finding faults, not for training. A member that calls no collective at all is found by the deadline
- * instead. */
+ * Cost: one small all_gather per collective. Every start synchronizes the group, so that nothing overlaps. So the check
+ * is a tool for finding faults, not for training. The deadline, not the check, finds a member that calls no collective
+ * at all. */
 #include "lib/comm/comm_backend.h"
 
 #include <stdio.h>

@@ -28,7 +28,7 @@ struct comm_device_transport {
     /* This rank's oldest unfinished operation, or NULL; *started_s is when it was started. */
     const struct comm_request *(*oldest)(double *started_s);
     void (*give_up)(void);                            /* end the operations in flight, without the peers */
-    void (*leave)(void);                        /* end them after the ranks have changed, and forget that they failed */
+    void (*leave)(void);                        /* after the ranks have changed: end the operations, clear failures */
 };
 extern const struct comm_device_transport comm_staged, comm_nccl;
 extern const struct comm_backend comm_self_device;
@@ -48,7 +48,7 @@ enum status comm_device_group_open(struct group *);  /* @collective{group} @erro
 void comm_device_group_close(struct group *);        /* @collective{group} */
 void comm_device_progress(void);
 void comm_device_close(void);     /* comm_use_device.c: take the device out of use, in all groups. @collective{world} */
-void comm_device_leave(void);                        /* the same after the ranks have changed. @collective{none} */
+void comm_device_leave(void);                        /* comm_device_close after ranks have changed. @collective{none} */
 const struct comm_request *comm_device_oldest(double *started_s);   /* or NULL; *started_s: by clock_s */
 /* comm_wait.c: after the deadline, find the missing ranks and abort the operations on the device. @errors E_TIMEOUT
  * @collective{none} */

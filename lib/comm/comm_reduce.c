@@ -3,8 +3,8 @@
  * A pair of 16-bit numbers is added in fp32 and rounded once: round16(float(a) + float(b)). Over n ranks a number takes
  * part in at most n - 1 such additions (log2(n) in a balanced tree); test_comm_bits.c derives its bound from that.
  *
- * A comparison with > is false for NaN, so whether a NaN survived would depend on its side of the comparison. All ranks
- * must see an overflow in one rank's gradients, in every layout: so the maximum or minimum with a NaN is NaN. */
+ * A comparison with > is false for NaN, so a NaN would survive only on one side of the comparison. But all ranks must
+ * see an overflow in one rank's gradients, in every layout. So the maximum or minimum with a NaN is NaN. */
 #include "lib/comm/comm_reduce.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
-/* The backend of a group of one: a sum over one rank is its own term, so there is nothing to send and nothing to wait
- * for.
+/* The backend of a group of one rank. A sum over one rank is its own term, so no operation sends or waits.
  *
  * Only a gather, scatter or all-to-all into another buffer copies data. Callers therefore never ask whether a group has
  * one rank; with tp=1 or dp=1 an operation costs a function call.

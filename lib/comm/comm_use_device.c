@@ -1,7 +1,7 @@
-/* A device comes into use, and leaves: the transport of its memory, and the effect on all groups.
+/* Takes a device into use and out of use: chooses the transport of its memory, and prepares all groups.
  *
- * A group gets its data of the transport (an NCCL communicator, or a second MPI communicator) as soon as both the group
- * and the device are in use, in a call of all its members. All ranks create groups in one order, so a walk along the
+ * A group gets the transport's data (an NCCL communicator, or a second MPI communicator) as soon as both the group and
+ * the device are in use, in a call of all its members. All ranks create groups in the same order, so a walk along the
  * list of groups is collective. */
 #include "lib/comm/comm_device.h"
 
@@ -23,7 +23,7 @@ void comm_device_close(void) {
     comm_device_set(NULL, NULL);
 }
 
-/* Work that was queued behind the operations runs now, on incomplete data, while its memory is still allocated. */
+/* Let the work that was queued after the operations run now, on incomplete data, because its memory is still there. */
 void comm_device_leave(void) {
     if (comm_device_transport()) comm_device_transport()->leave();
     if (comm_device() && comm_device()->finish(comm_device()) != OK) status_clear();   /* the next call reports it */

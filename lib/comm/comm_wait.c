@@ -122,7 +122,7 @@ enum status comm_wait(struct comm_request *request) {
         status = FAIL(E_TIMEOUT, "%s did not finish within %g s; %s; raise --comm-timeout if it is only slow",
                       operation, timeout_s, found);
     }
-    if (status == OK) {                                              /* else it still waits */
+    if (status == OK) {                                              /* after a failure the record stays "waits" */
         flight_waits(0, 0);
         flight_state_is(request->flight, request->backend->queues ? FLIGHT_QUEUED : FLIGHT_DONE);
     }
@@ -205,7 +205,7 @@ enum status comm_wait_queued(const struct device *device, const char *what) {
 void comm_progress(void) {
     double entered_s = comm_enter();
     flight_seen(clock_s());
-    roll_answer(); /* to look for mail also makes MPI advance its own operations */
+    roll_answer(); /* reading mail also makes MPI advance its own operations */
     comm_hops_progress();
     comm_device_progress();
     comm_leave(entered_s);

@@ -1,5 +1,5 @@
-/* This process's rank, the settings of operations, their names and costs. All files of the folder may include this one,
- * and it depends on none of them. */
+/* This process's rank, the settings of operations, their names and costs. This file depends on no other file of the
+ * folder. */
 #include "lib/comm/transport/host_transport.h"
 
 #include "lib/base/cores.h"
@@ -73,7 +73,7 @@ void comm_watch_calls(struct comm_watch wanted) { watch = wanted; }
 struct comm_watch comm_watching(void) { return watch; }
 
 /* ---- formulas and names ---- */
-/* The one place for these formulas; comm.h says where they come from. */
+/* comm.h has these formulas and their source. */
 double comm_algorithm_bytes(enum comm_op op, int n, double bytes) {
     double others = n > 1 ? (double)(n - 1) / n : 0.0;
     switch (op) {

@@ -1,14 +1,14 @@
 /* ranks: 4
  *
- * A job that hangs on purpose, to look at with `trivium postmortem`: rank 1 does what the word says in step 5.
+ * A job that hangs on purpose, as an input for `trivium postmortem`. In step 5 rank 1 does what the argument names.
  *
  *   TRIVIUM_EXE=build/example_hang build/trivium launch -n 4 missing | swapped | late | none
  *
- *   missing   it does not call the step's second collective, and goes on computing
- *   swapped   it calls the step's two collectives in the other order
- *   late      it is stopped, as by a debugger or a machine that swaps
+ *   missing   rank 1 does not call the step's second collective, and continues to compute
+ *   swapped   rank 1 calls the step's two collectives in the other order
+ *   late      rank 1 is stopped, as if by a debugger or by a machine that swaps
  *
- * The other ranks find nothing wrong with what they do: they wait, until the deadline of 2 s ends the job. */
+ * The other ranks make correct calls, and wait until the deadline of 2 s ends the job. */
 #include "lib/comm/comm.h"
 #include "lib/comm/flight/flight.h"
 
@@ -18,7 +18,7 @@
 
 enum { N = 40000, BAD_STEP = 5, STEPS = 8 };
 static float x[N];
-static const struct timespec until_all_have_called = {0, 500000000};     /* a transport may see at once what is wrong */
+static const struct timespec until_all_have_called = {0, 500000000};     /* because a transport may fail at once */
 
 static enum status first(void) { return comm_all_reduce(group_world(), x, N, FP32, COMM_SUM); }
 static enum status second(void) { return comm_barrier(group_world()); }

@@ -1,19 +1,19 @@
 /* ranks: 4
  *
- * Very many collectives: of random operation, size, type and group, several in flight at once, started and tested
- * after random delays. Every element of every result is compared with a closed form, and memory must not grow.
+ * Runs very many collectives of random operation, size, type and group. Several are in flight at once, and are started
+ * and tested after random delays. Every element of every result must equal a closed form, and memory must not grow.
  *
  *   TRIVIUM_EXE=build/example_many build/trivium launch -n 4 --comm-transport direct [--nodes 2] 1000000 [SEED
  *   [SECONDS]]
  *
- * What collective k is, is a function of (seed, k), and so the same on every rank; delays are each rank's own. What
- * member m of a group puts in at i is (m + 1) (1 + (k + i) mod 7): small whole numbers, whose sums are exact in any
- * type and order. With n members their sum is n (n + 1)/2 (1 + (k + i) mod 7), the most is n (1 + (k + i) mod 7).
+ * Collective k is a function of (seed, k), so it is the same on every rank; each rank has its own delays. Element i of
+ * member m's input is (m + 1) (1 + (k + i) mod 7): small integers, whose sums are exact in any type and order. With n
+ * members their sum is n (n + 1)/2 (1 + (k + i) mod 7), and their maximum is n (1 + (k + i) mod 7).
  *
- * Every 1024 collectives (of a short run, eight times) all are waited for, half of the groups are made again, and the
- * bytes of this process are counted. Of the second half of the run the most must be that of the first half, but for
- * 1/4 MiB: one allocation in each fiftieth of a million collectives would be more. With SECONDS it ends after so long,
- * and nothing is counted: that is for sanitizers, which keep what is freed. */
+ * Every 1024 collectives (eight times in a short run) the program waits for all, makes half of the groups again, and
+ * counts the bytes of this process. The second half of the run may use at most 1/4 MiB more than the first; a leak in
+ * every fiftieth of a million collectives would exceed that. With SECONDS the run ends after this time, and bytes are
+ * not counted; this is for sanitizers, which keep freed memory. */
 #include "lib/base/clock.h"
 #include "lib/base/rng.h"
 #include "lib/comm/comm_request.h"
@@ -32,7 +32,7 @@ static const enum dtype TYPES[] = {INT32, FP32, FP64};
 /* A collective, and this rank's buffers for it. */
 struct call {
     struct comm_request request;
-    int64_t k, count;                      /* count: of a shard, where there are shards */
+    int64_t k, count;                      /* count: elements of a shard, if the operation has shards */
     const struct group *group;             /* NULL: none, or this rank is no member */
     enum comm_op op;
     enum comm_reduction reduction;
@@ -50,7 +50,7 @@ static uint32_t draw(int64_t k, int what, uint32_t below) {
     return (uint32_t)(rng_uniform(seed, 100 + (uint64_t)what, (uint64_t)k) * below);
 }
 
-/* ---- groups: all, all backwards, halves, evens and odds, all but the last, all but the first ---- */
+/* ---- groups: all ranks, all in reverse order, pairs, evens and odds, all but the last, all but the first ---- */
 static enum status make_group(int g) {
     const int r = comm_world_rank(), n = comm_world_size();
     const int colour[N_GROUPS] = {0, 0, r / 2, r % 2, r < n - 1 ? 0 : -1, r > 0 ? 0 : -1};
@@ -74,7 +74,7 @@ static double get(const struct call *c, const char *at, int64_t i) {
     return c->dtype == FP32 ? (double)((const float *)at)[i] : ((const double *)at)[i];
 }
 
-/* How many elements this rank puts in, and how many come out; where they come out. */
+/* n_in, n_out: the number of elements of this rank's input and output. */
 static bool has_shards(const struct call *c) {
     return c->op == COMM_ALL_GATHER || c->op == COMM_REDUCE_SCATTER || c->op == COMM_ALL_TO_ALL;
 }
@@ -86,7 +86,7 @@ static int64_t n_out(const struct call *c) {
     return c->count * (has_shards(c) && c->op != COMM_REDUCE_SCATTER ? group_size(c->group) : 1);
 }
 
-/* Element i of what comes out at this member. */
+/* Element i of the output of this member. */
 static double wanted(const struct call *c, int64_t i) {
     const int64_t n = group_size(c->group), me = group_rank(c->group), sum = n * (n + 1) / 2;
     switch (c->op) {
@@ -96,7 +96,7 @@ static double wanted(const struct call *c, int64_t i) {
     case COMM_REDUCE_SCATTER: return (double)(sum * value(c->k, me * c->count + i));
     case COMM_ALL_GATHER: return (double)((i / c->count + 1) * value(c->k, i % c->count));
     case COMM_ALL_TO_ALL: return (double)((i / c->count + 1) * value(c->k, me * c->count + i % c->count));
-    default: return (double)(((me + n - 1) % n + 1) * value(c->k, i));       /* a message from the one before */
+    default: return (double)(((me + n - 1) % n + 1) * value(c->k, i));       /* a message from the previous member */
     }
 }
 
@@ -135,7 +135,7 @@ static void fill(const struct call *c) {
     for (int64_t i = 0; i < n_out(c) && !is_in_place(c); i++) set(c, c->to, i, -1);
 }
 
-/* To the next member, from the one before. The receive is waited for here, so the sum of all is a ring of messages. */
+/* Send to the next member, and receive from the previous one. Wait only for the receive. */
 static enum status shift(struct call *c) {
     const int n = group_size(c->group), me = group_rank(c->group), tag = (int)(c->k % 100);
     struct comm_request receive = {0};
@@ -165,7 +165,7 @@ static enum status finish(struct call *c) {
     return status;
 }
 
-/* Most often none; 1 in 64 up to 200 microseconds, 1 in 4096 up to 5 ms. */
+/* Mostly no delay; for 1 call in 64 up to 200 microseconds, for 1 in 4096 up to 5 ms. */
 static void delay(void) {
     double u = rng_uniform(seed, 1000 + (uint64_t)comm_world_rank(), n_delays++);
     struct timespec nap = {0, u < 1.0 / 4096 ? (long)(u * 4096 * 5e6) : u < 1.0 / 64 ? (long)(u * 64 * 2e5) : 0};
@@ -185,8 +185,8 @@ static enum status one(int64_t k) {
     return OK;
 }
 
-/* ---- all of them ---- */
-/* Bytes that are this process's alone. */
+/* ---- all collectives ---- */
+/* Resident bytes that this process does not share. */
 static int64_t own_bytes(void) {
     long resident = 0, shared = 0;
     malloc_trim(0);
@@ -196,7 +196,7 @@ static int64_t own_bytes(void) {
     return (resident - shared) * (int64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Between two turns nothing is in flight. */
+/* Finish all collectives in flight, make half of the groups again, and count the bytes. */
 static enum status turn(int64_t k, int64_t n, bool *stop) {
     int32_t late = run.seconds > 0 && clock_s() > run.started_s + run.seconds;
     for (int i = 0; i < IN_FLIGHT; i++) TRY(finish(&calls[(k + i) % IN_FLIGHT]));
@@ -228,7 +228,7 @@ static enum status make_buffers(void) {
     for (int i = 0; i < IN_FLIGHT; i++) {
         calls[i].from = malloc(MOST_BYTES), calls[i].to = malloc(MOST_BYTES);
         if (!calls[i].from || !calls[i].to) return FAIL(E_MEMORY, "no memory for %d buffers", 2 * IN_FLIGHT);
-        for (int64_t k = 0; k < MOST_BYTES; k++) calls[i].from[k] = calls[i].to[k] = 1;  /* they are there */
+        for (int64_t k = 0; k < MOST_BYTES; k++) calls[i].from[k] = calls[i].to[k] = 1;  /* allocate the pages now */
     }
     return OK;
 }
@@ -243,7 +243,7 @@ int main(int argc, char **argv) {
     if (argc > 2) seed = strtoull(argv[2], NULL, 10);
     if (argc > 3) run.seconds = strtod(argv[3], NULL);
     run.started_s = clock_s();
-    mallopt(M_MMAP_THRESHOLD, 128 << 10);      /* what is freed above this goes back at once, always */
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);      /* larger blocks return to the system when they are freed */
     if (status == OK) status = make_buffers();
     if (status == OK) status = all(n);
     free_buffers();

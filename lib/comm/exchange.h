@@ -25,10 +25,10 @@ struct exchange {
     int root;          /* of a broadcast or a reduce: rank of the group */
     double packing;    /* bytes that a rank reads and writes to pack and unpack the buffer once */
     int64_t every;     /* only one step in `every` has it; 0 counts as 1 */
-    bool along;        /* it directly follows the previous exchange, and a rank waits once for both */
+    bool along;        /* this exchange directly follows the previous one, and a rank waits once for both */
 };
 
-/** Algorithm bytes that one rank of a group of n sends per step, as the ledger counts them, averaged over `every`
- *  steps; and the number of operations in a step that has the exchange. */
+/** exchange_bytes: algorithm bytes that one rank of a group of n sends per step, as the ledger counts them, averaged
+ *  over `every` steps. exchange_operations: the number of operations in a step that has the exchange. */
 double exchange_bytes(const struct exchange *, int n);
 int64_t exchange_operations(const struct exchange *);

@@ -19,8 +19,8 @@ enum mesh_dim { DIM_TP, DIM_CP, DIM_DP, DIM_PP, N_DIMS };
 enum mesh_axis {
     AXIS_SELF,  /* this rank alone */
     AXIS_TP,
-    AXIS_CP,    /* the cp / cp-heads ranks whose shards of a sequence meet in attention */
-    AXIS_CP_HEADS, /* neighbors among the ranks of cp, which shard heads instead */
+    AXIS_CP,    /* the cp / cp-heads ranks that exchange their shards of a sequence in attention */
+    AXIS_CP_HEADS, /* the cp-heads neighbors among the ranks of cp that shard heads */
     AXIS_DP,    /* all dp x cp replicas, which have different tokens */
     AXIS_EP,    /* neighboring replicas that together have all experts */
     AXIS_EDP,   /* replicas with the same experts, one of each EP group */
@@ -76,14 +76,14 @@ bool mesh_is_first(enum mesh_axis, const struct mesh_place *);
 /** The axes (bits) over which a weight's gradient is a sum: they cut the step's tensors (seen) but not the weight
  *  (own). AXIS_DP is EP and EDP together, so DP without EP is EDP. Pure. */
 unsigned mesh_cuts_beyond(unsigned seen, unsigned own);
-/** The axis of a sum over replicas, whose axes are given as bits: AXIS_DP or AXIS_EDP. Pure. */
+/** The axis of replicas among the axes of a sum, which are given as bits: AXIS_DP or AXIS_EDP. Pure. */
 enum mesh_axis mesh_replicas(unsigned sum);
-/** The axis along which the replicas of a param (AXIS_DP or AXIS_EDP) share a state, and the axis along which they have
- *  the same shard of it; `replicas` and AXIS_SELF if all share one state. Pure. */
+/** For the replicas of a param (AXIS_DP or AXIS_EDP). mesh_shard_axis: the axis along which they share a state.
+ *  mesh_replicate_axis: the axis along which they have the same shard. `replicas`, AXIS_SELF if all share one. Pure. */
 enum mesh_axis mesh_shard_axis(enum mesh_axis replicas, const struct mesh_place *);
 enum mesh_axis mesh_replicate_axis(enum mesh_axis replicas, const struct mesh_place *);
-/** Does this rank contribute to a sum over the mesh, so that the sum counts each value once? The value is cut along
- *  these axes (bits), and the same on all ranks of the others. Pure. */
+/** Does this rank contribute to a sum over the mesh, which must count each value once? The value is cut along the axes
+ *  `cuts` (bits), and equal on all ranks along the other axes. Pure. */
 bool mesh_speaks(unsigned cuts, const struct mesh_place *);
 
 struct mesh {

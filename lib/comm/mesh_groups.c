@@ -43,7 +43,7 @@ enum status mesh_init(struct mesh *mesh, const struct mesh_sizes *sizes) {
     mesh->group[AXIS_SELF] = group_self();
     for (enum mesh_axis axis = AXIS_SELF + 1; axis < N_MESH_AXES; axis++) {
         int colour = used ? mesh_colour(axis, &mesh->place) : -1;
-        const struct mesh_place first = mesh_place_of(sizes, 0);  /* if rank 0 is alone along the axis, every rank is */
+        const struct mesh_place first = mesh_place_of(sizes, 0);  /* rank 0 is alone along an axis if all ranks are */
         if (mesh_size(axis, &first) == 1) colour = GROUP_ALL_ALONE;
         enum status made = group_create(mesh_axis_name(axis), colour, rank, &mesh->group[axis]);
         if (made == OK) mesh->group[axis]->axis = (int)axis;

@@ -6,7 +6,7 @@
 
 #include "lib/base/status.h"
 
-struct nodes { int ranks_per_node; bool cyclic; };   /* 0: the hosts' */
+struct nodes { int ranks_per_node; bool cyclic; };   /* ranks_per_node 0: the nodes are the hosts */
 
 /** The emulated node of a rank of n: 0 <= rank < n, ranks_per_node > 0; the last node may have fewer. Pure. */
 int node_emulated(const struct nodes *, int rank, int n);

@@ -14,8 +14,8 @@ static int place_of(const struct shape *s, char tag) {
     return a ? (int)(a - s->axis) : -1;
 }
 
-/* Make *a the whole axis of which it is this rank's part: a contiguous one, or step->reshard.whole. @return is it this
- * part? */
+/* *a must be this rank's part of an axis; turn it into the whole axis, which is contiguous or step->reshard.whole.
+ * @return whether *a was this part */
 static bool becomes_whole(const struct step *s, struct axis *a) {
     struct axis whole = *a;
     if (s->reshard.whole.n) whole = s->reshard.whole;
@@ -46,7 +46,7 @@ static enum status reshard_shape(const struct call *c, struct type out[MAX_OUT])
 }
 
 /* ---- the exchange ---- */
-/* before: the product of the axes before this one; bytes: of one of n equal parts of it, with all axes after it. */
+/* before: the product of the axes before the cut axis; bytes: of one of its n parts, with all axes after it. */
 struct pieces { int64_t before, bytes; };
 
 static struct pieces pieces_along(const struct type *whole, int axis, int n) {
@@ -56,7 +56,7 @@ static struct pieces pieces_along(const struct type *whole, int axis, int n) {
     return p;
 }
 
-/* In `from` the axis `cuts` is whole; in `to` the axis `gathers` is. */
+/* The axis `cuts` is whole in `from`, and the axis `gathers` is whole in `to`. */
 static enum status exchange(const struct call *c, const struct tensor *from, const struct tensor *to, char gathers,
                             char cuts) {
     int n = c->step->parts;

@@ -3,10 +3,10 @@
 #include "lib/device/arena.h"
 #include "lib/ops/reduce.h"
 
-/* The leaves of a row on this rank: `pieces` of each of `samples`. If tp has cut the weight, the row has whole
- * sequences in every layout. If not (norms, the biases after a region), it may have a shard of them, and a sample has
- * as many pieces as there can be shards (axis.leaves of T). `over`: the axes of the mesh, as bits, whose ranks have the
- * other pieces. */
+/* The leaves of a row on this rank: `pieces` of each of `samples`. If tp cuts the weight, the row has whole sequences
+ * in every layout. Otherwise (norms, the biases after a region) it may have a shard of each, and a sample has as many
+ * pieces as there can be shards (axis.leaves of T). `over`: the axes of the mesh, as bits, whose ranks have the other
+ * pieces. */
 struct leaves { int64_t samples; int pieces; unsigned over; };
 
 static const struct axis *tokens_of(const struct call *c) { return shape_axis(&c->in[0].type->shape, 'T'); }
@@ -28,7 +28,7 @@ static struct leaves leaves_of(const struct call *c) {
 
 unsigned sums_over(const struct call *c) { return leaves_of(c).over; }
 
-/* A row on one leaf: of operands with a batch axis it takes the leaf's part. */
+/* A row on one leaf: operands with a batch axis are cut to the leaf's part. */
 struct leaf_call { struct call call; struct type type[2 * (MAX_IN + MAX_OUT)]; int n_types; };
 
 /* Cut x to part `part` of `parts` of an axis; all axes before it have size 1. */
@@ -58,7 +58,7 @@ static void call_of_leaf(const struct call *whole, const struct leaves *leaves, 
     l->call.fresh = whole->step->op->sets_dweight;
 }
 
-/* Scratch for one weight: the sums that wait for another one at each level of the tree, and the sum being made. */
+/* Scratch for one weight. waiting: at each level of the tree, the sum that waits for its sibling; sum: the new one. */
 struct counter { float *waiting[64], *sum; int64_t n; };
 
 static int64_t own_work(const struct call *c, const struct leaves *leaves) {
@@ -67,7 +67,7 @@ static int64_t own_work(const struct call *c, const struct leaves *leaves) {
     return arena_align(op_work(&l.call, ROW_BACKWARD_WEIGHT));
 }
 
-/* The bytes of scratch: the op's own, then the counters, whose pointers are set if counters is not NULL. */
+/* @return the bytes of scratch: first the op's own, then the counters'. If counters is not NULL, set its pointers. */
 static int64_t lay_out(const struct call *c, const struct leaves *leaves, char *work, struct counter *counters) {
     int64_t end = own_work(c, leaves);
     int levels = sums_levels(leaves->samples * leaves->pieces);
@@ -110,8 +110,8 @@ static enum status join_waiting(const struct device *d, struct counter *x, int64
     return OK;
 }
 
-/* Leaf i's gradient is made: add the waiting sums of its neighbors, then those of other ranks if the sample is
- * complete, and let the sum wait at its level. */
+/* Leaf i's gradient is computed: add the waiting sums of its neighbors. If the sample is complete, add the sums of
+ * other ranks. Then let the sum wait at its level. */
 static enum status count(const struct call *c, const struct mesh *mesh, const struct leaves *leaves, int64_t i,
                          struct counter *x) {
     int level = 0, of_sample = sums_levels(leaves->pieces), all = sums_levels(leaves->samples * leaves->pieces);

@@ -17,9 +17,9 @@ static inline int sums_levels(int64_t n) {
 unsigned sums_over(const struct call *);
 /** Bytes of scratch of a row of weight gradients that runs leaf by leaf. */
 int64_t sums_work(const struct call *);
-/** Run the row: sum[i] is then the gradient of weight[i], in its scratch, summed also over the ranks that have other
- *  tokens of the same samples (sp). @collective{the axes that cut the tokens} @errors those of the op; E_TIMEOUT,
- *  E_COMM */
+/** Run the row. Afterwards sum[i] points into the scratch, and is the gradient of weight[i], also summed over the ranks
+ *  that have other tokens of the same samples (sp). @collective{the axes that cut the tokens} @errors those of the op;
+ *  E_TIMEOUT, E_COMM */
 enum status sums_run(const struct call *, const struct mesh *, float *sum[MAX_WEIGHTS]);
 /** The exchanges of a row. @return their number */
 int sums_exchanges(const struct call *, struct exchange out[MAX_WEIGHTS]);

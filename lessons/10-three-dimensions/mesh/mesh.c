@@ -27,8 +27,8 @@ static int first_of_mirror(const struct mesh_place *p) {
 
 enum { ALL_DIMS = (1 << N_DIMS) - 1, REPLICAS = 1 << DIM_DP | 1 << DIM_CP };
 /* n ranks differ along an axis's dimensions, numbered with the innermost dimension first. A group may be a part of
- * them: `size` ranks whose numbers are `apart` from each other. An axis that would repeat another one has one rank:
- * AXIS_EDP without ep, and AXIS_SHARD if all replicas share a state, would be AXIS_DP. */
+ * them: `size` ranks whose numbers are `apart` from each other. If two axes would have the same groups, one of them has
+ * groups of one rank: AXIS_EDP without ep, and AXIS_SHARD if all replicas share a state, would equal AXIS_DP. */
 struct part { int apart, size; };
 static int at_least_1(int n) { return n ? n : 1; }                   /* 0: not given */
 static int n_sharing(const struct mesh_place *p, int n) { return p->shard ? p->shard : n; }
@@ -66,8 +66,8 @@ static struct part ereplicate_of(const struct mesh_place *p, int n) {
 }
 
 /* along: bits of the dimensions in which members differ. part: the part of these ranks, NULL: all. copies: a value that
- * is not cut along the axis is the same on all its ranks (for replicas: covers). first_stage: for a group of two
- * stages, its first one. A new axis is a row. */
+ * is not cut along the axis is equal on all its ranks (for replicas: see covers()). first_stage: for a group of two
+ * stages, the first stage. To add an axis, add a row. */
 static const struct axis_row {
     const char *name;
     unsigned along;
@@ -161,8 +161,8 @@ static int index_along(enum mesh_axis axis, const struct mesh_place *p) {
     return index;
 }
 
-/* This rank's group: its size, the rank's index in it, and among all ranks along the axis the index of its first member
- * and the distance between neighbors. The caller checks that the sizes divide. */
+/* This rank's group. size: of the group; index: of the rank in it. first: the index of the first member among all ranks
+ * along the axis; apart: the distance between neighbors. The caller checks that the sizes divide. */
 struct group_of { int size, index, first, apart; };
 static struct part part_of(enum mesh_axis axis, const struct mesh_place *p) {
     int n = n_along(axis, p);

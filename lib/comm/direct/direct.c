@@ -42,7 +42,7 @@ static struct own_messages *messages;
 static uint64_t n_splits;
 static const double agent_sees_s = 3;        /* the agent sees the end of a rank within this time */
 
-/* Advance this rank's heartbeat. When it stops, the agent takes the rank for dead, stopped or stuck (agent.c). */
+/* Advance this rank's heartbeat. If the heartbeat stops, the agent treats the rank as stopped or stuck (agent.c). */
 static void beat(void) {
     atomic_uint *mine = &my.memory->line[my.job.slot].beat;
     atomic_store_explicit(mine, atomic_load_explicit(mine, memory_order_relaxed) + 1, memory_order_relaxed);
@@ -266,8 +266,8 @@ static enum status world_start(int *argc, char ***argv, struct comm_place *place
 
 static enum status world_share(void *bytes, int n) { return share_bytes(bytes, n, "sharing rank 0's text"); }
 
-/* When one rank has come to the end, all have, and the death of a rank after that loses nothing. In a closed job no
- * rank waits for another one. */
+/* All ranks meet at the end of the job, so that a later death of a rank loses nothing. In a closed job no rank waits
+ * for another one. */
 static void world_finish(void) {
     enum status met = meet("the end of the job");
     if (met != OK && met != E_EPOCH) status_report();

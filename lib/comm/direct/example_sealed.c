@@ -1,11 +1,11 @@
 /* ranks: 1
  *
- * What a seal costs: a message over a TCP connection of this host, as it is, with a proof of its bytes, and encrypted.
+ * The cost of a seal: a message over a TCP connection of this host, plain, authenticated and encrypted.
  *
  *   build/example_sealed [ROUNDS]            default: 20
  *
- * One thread sends and receives, so a number is all that both ends have to do for a message, in microseconds of this
- * processor: the median of ROUNDS rounds, of which each sends all three kinds. */
+ * One thread sends and receives, so a number is the processor time of both ends for one message, in microseconds. It is
+ * the median of ROUNDS rounds, each of which sends all three kinds. */
 #include "lib/base/clock.h"
 #include "lib/comm/direct/wire.h"
 

@@ -1,18 +1,18 @@
 /* ranks: 1
  *
- * Four ranks of the direct transport as threads of one process, so that ThreadSanitizer can see them.
+ * Four ranks of the direct transport as threads of one process, so that ThreadSanitizer can check them.
  *
  *   build/example_threads [ROUNDS [SECONDS]]
  *
- * Ranks are processes, and a sanitizer sees the threads of one. But what two ranks share without the kernel between
- * them is little: the rings (ring.h), and each other's messages. Neither depends on processes. So each thread here
- * is a rank, with messages of its own over rings that all have, as in own.c, and ThreadSanitizer watches every byte
- * that goes from one to the other. What it does not see: the job's memory (job.h), of which the words that change
- * while others look are all atomic; and what the kernel moves, sockets.
+ * Ranks are processes, but a sanitizer sees only the threads of one process. Two ranks share only the rings (ring.h)
+ * and lent message bodies, and neither depends on processes. So each thread here is a rank with its own messages over
+ * shared rings, as in direct.c, and ThreadSanitizer checks every byte that two ranks exchange. It does not check the
+ * job's memory (job.h), whose words that change while other ranks read them are all atomic, and it does not check
+ * sockets.
  *
- * Round k: each rank sends each other one a few messages, of random context, tag and size (a function of k and of the
- * pair), and receives theirs, in an order that is its own. Large ones are lent: a thread reads the other's buffer. A
- * buffer is written again as soon as its message is done: if anybody still read it, that would be a race. */
+ * Round k: each rank sends every rank a few messages of random context, tag and size (a function of k and the pair),
+ * and receives theirs, in its own order. Large messages are lent, so a thread reads another's buffer. A buffer is
+ * written again as soon as its message is done, so that a late read would be a race. */
 #include "lib/base/clock.h"
 #include "lib/base/rng.h"
 #include "lib/comm/direct/messages.h"
@@ -63,7 +63,7 @@ static int64_t bytes_of(uint64_t number) {
 }
 static unsigned char byte_of(uint64_t salt, int64_t i) { return (unsigned char)(salt * 31 + (uint64_t)i * 7); }
 
-/* Messages of one context and tag come in the order in which they were sent; here each has its own. */
+/* Start the send or receive of message i. Each message of a pair has its own tag, so no order is tested here. */
 static void start(struct rank *r, struct slot *s, int64_t round, int peer, int i) {
     const uint64_t number = number_of(round, s->sending ? r->me : peer, s->sending ? peer : r->me, i);
     const uint64_t context = 1 + draw(4, number, 3);
@@ -85,7 +85,7 @@ static void look(struct rank *r, struct slot *s) {
     s->open = false;
 }
 
-/* The slots, from a random one on; now and then a look at one that has started. */
+/* Start all slots, from a random one on, and test a random slot after each start. Then wait for all. */
 static void do_round(struct rank *r, int64_t round) {
     int first = (int)draw(10 + (uint64_t)r->me, r->n_drawn++, SLOTS), left = 1;
     for (int k = 0; k < SLOTS; k++) {

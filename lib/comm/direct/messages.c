@@ -15,7 +15,7 @@ struct peer {
     struct list unreceived;         /* messages that came, and wait for a receive */
     struct header header;           /* of the message that is being read */
     size_t header_moved;
-    struct own_message *coming;     /* whose body is being read: a receive, or one of `unreceived`; NULL: a header is */
+    struct own_message *coming;     /* the receive, or one of `unreceived`, whose body is read; NULL: a header is */
     struct { struct own_message message; char bytes[OWN_MAIL_BYTES]; bool leaving; } mail[OWN_MAIL_SLOTS];
 };
 
@@ -29,7 +29,7 @@ struct own_messages {
     uint64_t arrived, read;         /* letters */
     struct own_message *newest;     /* the newest CALLERS message */
     int64_t unreceived;
-    unsigned looks;                 /* in vain */
+    unsigned looks;                 /* own_test calls that found nothing done */
 };
 
 const char *own_code_text(int code) {
@@ -75,7 +75,7 @@ static void fail(struct peer *p, int code) {
 static int code_of_end(int64_t k) { return k == SEALED_FORGED ? OWN_FORGED : OWN_ENDED; }
 
 /* ---- what comes ---- */
-/* Its body is there. */
+/* The body of m has come in full. */
 static void arrived(struct own_messages *o, struct peer *p, struct own_message *m) {
     end(m, OWN_OK);
     p->coming = NULL;
@@ -88,8 +88,8 @@ static void arrived(struct own_messages *o, struct peer *p, struct own_message *
     free_early(m);
 }
 
-/* At first only a part of the memory that the header asks for; make_room adds more as the body comes. A lent body needs
- * none. */
+/* Keep a message that comes before its receive. At first allocate only a part of the bytes in the header; make_room
+ * adds more as the body comes. A lent body needs no memory. */
 static struct own_message *keep_early(struct own_messages *o, struct peer *p, const struct header *header, int from) {
     struct own_message *m = calloc(1, sizeof *m);
     size_t bytes = header->magic == LENT ? 0 : (size_t)header->bytes;
@@ -107,7 +107,7 @@ static struct own_message *keep_early(struct own_messages *o, struct peer *p, co
     return m;
 }
 
-/* A lent body is copied from the peer's memory, and the peer gets a note. */
+/* Copy a lent body from the peer's memory, and send the peer a note. */
 static void read_lent(struct peer *p, struct own_message *receive, const struct header *header) {
     struct own_message *note = calloc(1, sizeof *note);
     int code = !note ? OWN_NO_MEMORY : OWN_OK;
@@ -289,7 +289,7 @@ static struct own_message *new_message(struct own_messages *o, uint64_t context,
     return o->newest = m;
 }
 
-/* A receive finds a message that came before it, in whole or in part. */
+/* Give a receive the message that came before it, in whole or in part. */
 static void adopt(struct own_messages *o, struct peer *p, struct own_message *receive, struct own_message *early) {
     list_remove(&p->unreceived, early);
     o->unreceived -= early->header.bytes;
@@ -302,7 +302,7 @@ static void adopt(struct own_messages *o, struct peer *p, struct own_message *re
         read_lent(p, receive, &early->header);
         push(p);
     } else {
-        bool whole = early->done && early->code == OWN_OK;           /* else its memory may have no room for more */
+        bool whole = early->done && early->code == OWN_OK;           /* else only `moved` bytes are allocated */
         memcpy(receive->at, early->at, whole ? (size_t)early->header.bytes : early->moved);
         receive->moved = early->moved;
         if (p->coming == early) p->coming = receive;
@@ -323,7 +323,7 @@ int own_receive(struct own_messages *o, uint64_t context, int from, int tag, voi
     return OWN_OK;
 }
 
-/* To itself: what a stream would have carried. */
+/* Deliver a message of this rank to itself, as if it had come from a stream. */
 static int deliver(struct own_messages *o, struct own_message *send) {
     struct peer *p = &o->peer[o->rank];
     p->header = send->header;

@@ -62,8 +62,8 @@ int own_receive(struct own_messages *, uint64_t context, int from, int tag, void
 /** Advance all messages as far as possible. Never blocks. @collective{none} */
 void own_push(struct own_messages *);
 /** Is the message done? When it is done or has failed, it is freed and set to NULL. Each call advances the messages of
- *  its peer. Only some calls advance those of all peers, which may wait for room: with many messages in flight, to
- *  check all streams for each of them would cost more than the copies. @return enum own_code @collective{none} */
+ *  its peer. Only some calls advance those of all peers, because checking all streams for each of many messages would
+ *  cost more than the copies. @return enum own_code @collective{none} */
 int own_test(struct own_messages *, struct own_message **, bool *done);
 
 /** Send mail of n <= OWN_MAIL_BYTES bytes. While the last mail of the same slot to the same peer is still being sent,

@@ -9,8 +9,8 @@
  * THERE. */
 struct member {
     enum { AWAY, CALLED, THERE } stage;
-    struct sealed stream;           /* when it is there */
-    double until_s, again_s;        /* until when its greeting may last; when to call it again */
+    struct sealed stream;           /* in stage THERE */
+    double until_s, again_s;        /* deadline of its greeting; the time of the next call */
     struct wire_call call;
 };
 
@@ -83,7 +83,7 @@ enum status own_network_open(const struct membership *epoch, int32_t slot, const
 static bool step_member(struct network *n, int r) {
     struct member *m = &n->member[r];
     if (m->stage == THERE) return true;
-    if (n->epoch->slot[r] < n->slot) return false;           /* it calls us */
+    if (n->epoch->slot[r] < n->slot) return false;           /* the member calls us */
     if (m->stage == AWAY) call(n, r);
     else go_on_calling(n, m);
     return m->stage == THERE;

@@ -24,7 +24,7 @@ struct ring {
     char data[RING_BYTES];
 };
 
-/** Put up to n bytes. @return how many fitted. Only the writer may call it. @collective{none} */
+/** Put up to n bytes. @return the number of bytes put. Only the writer may call this. @collective{none} */
 static inline size_t ring_put(struct ring *r, const void *from, size_t n) {
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
     size_t room = RING_BYTES - (size_t)(head - atomic_load_explicit(&r->tail, memory_order_acquire));
@@ -37,7 +37,7 @@ static inline size_t ring_put(struct ring *r, const void *from, size_t n) {
     return n;
 }
 
-/** Take up to n bytes. @return how many there were. Only the reader may call it. @collective{none} */
+/** Take up to n bytes. @return the number of bytes taken. Only the reader may call this. @collective{none} */
 static inline size_t ring_take(struct ring *r, void *to, size_t n) {
     uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
     size_t there = (size_t)(atomic_load_explicit(&r->head, memory_order_acquire) - tail);

@@ -59,7 +59,7 @@ static void seal(struct sealed *s, const void *body, uint32_t n) {
     s->moved = 0;
 }
 
-/* The parts of a frame that are not sent yet. @return their number */
+/* rest: the parts of a frame that are not sent yet. @return their number */
 static int find_rest(const struct iovec frame[3], size_t moved, struct iovec rest[3]) {
     int n = 0;
     for (int i = 0; i < 3; i++) {

@@ -11,8 +11,8 @@
  *
  * encrypts: the body is encrypted, too. Otherwise the network can read it, and the tag costs half as much.
  *
- * The tag and the cipher are ChaCha20-Poly1305 (RFC 8439; libsodium, crypto_aead_chacha20poly1305_ietf), whose text is
- * the body, or whose additional data it is if it is not encrypted. Source: records of TLS 1.3, RFC 8446 section 5.
+ * The tag and the cipher are ChaCha20-Poly1305 (RFC 8439; libsodium, crypto_aead_chacha20poly1305_ietf). The body is
+ * its text, or its additional data if the body is not encrypted. Source: records of TLS 1.3, RFC 8446 section 5.
  *
  * Not thread-safe. Private to lib/comm and the driver. */
 #pragma once

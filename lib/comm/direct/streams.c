@@ -22,16 +22,16 @@ static const struct own_self *self;
 static struct ring *rings;                   /* of this epoch, [n][n] */
 static int listening = -1;                   /* the socket for connections from other hosts; -1: none */
 static bool far[OWN_MOST_RANKS];             /* [rank]: is this member on another host? */
-static struct network_address address[OWN_MOST_RANKS];   /* where each slot listens, */
+static struct network_address address[OWN_MOST_RANKS];   /* where each slot listens */
 static struct network *network;              /* the connections to far members */
 static struct own_wire wire[OWN_MOST_RANKS]; /* of each member */
 
 static struct own_line *line_of(int rank) { return &self->memory->line[self->now.slot[rank]]; }
 
 /* ---- large messages (lent.h) ---- */
-/* The body stays in place while its message is in flight. After the end of its epoch the sender may overwrite it, and
- * these bytes may be anything; so the receiver checks the epoch after this copy (direct.c). The sender saw the new
- * epoch before it overwrote the body, so a reader of overwritten bytes also sees the new epoch. */
+/* The body stays in place while its message is in flight. After the end of its epoch the sender may overwrite it, so
+ * the receiver checks the epoch after this copy (direct.c). The sender reads the new epoch before it overwrites the
+ * body, so a receiver that copied overwritten bytes also reads the new epoch. */
 static bool fetch(void *in, void *to, uint64_t from, size_t n) {
     int sender = (int)((struct ring *)in - rings) / self->now.n;
     bool read = own_lent_read(line_of(sender), to, from, n);

@@ -122,7 +122,7 @@ static struct wire_caller *older(struct wire_caller *a, struct wire_caller *b) {
     return !a || b->until_s < a->until_s ? b : a;
 }
 
-/* A place for a caller from this address: a free place, or that of the oldest caller, which is rejected. */
+/* Find a place for a caller from this address. If no place is free, reject the oldest caller and take its place. */
 static struct wire_caller *place_for(struct wire_door *d, uint32_t ip) {
     struct wire_caller *free = NULL, *oldest = NULL, *its_oldest = NULL;
     int n_its = 0;
@@ -154,7 +154,7 @@ static void is_short_of_files(struct wire_door *d) {
     d->again_s = clock_s() + pause_s;
 }
 
-/* Accept in one turn no more calls than have places, even if all come from one address. */
+/* Accept at most WIRE_OF_ONE_ADDRESS calls a turn, so that all have places even if they come from one address. */
 void wire_door_take_calls(struct wire_door *d) {
     if (d->listening < 0 || clock_s() < d->again_s) return;
     d->again_s = 0;

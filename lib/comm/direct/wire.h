@@ -58,7 +58,7 @@ struct wire_door {
 enum status wire_listen(struct network_address *at, const char *remedy, int *listening);
 /** The caller owns listening and secret. @collective{none} */
 void wire_door_open(struct wire_door *, int listening, const unsigned char *secret, int32_t slot, int32_t epoch);
-/** Hear all callers. @collective{none} */
+/** Read the messages of all callers. @collective{none} */
 void wire_door_hear(struct wire_door *);
 /** A caller at the door that has proven that it has the secret; NULL: none. Pure. @collective{none} */
 struct wire_caller *wire_door_proven(struct wire_door *);
@@ -68,7 +68,7 @@ void wire_door_take_calls(struct wire_door *);
  *  the caller is gone, or there is no memory @collective{none} */
 bool wire_door_welcome(struct wire_door *, struct wire_caller *, bool encrypts, struct sealed *out);
 void wire_door_show_out(struct wire_door *, struct wire_caller *);
-/** Show all out. @collective{none} */
+/** Close the connections of all callers. @collective{none} */
 void wire_door_close(struct wire_door *);
 
 /* ---- calling ---- */

@@ -48,8 +48,8 @@ static struct flight *map_file(void) {
     return NULL;
 }
 
-/* The start time is new, because a reader prefers the newest ring of a rank (flight_read.c): that of the successor of a
- * dead rank. */
+/* Set a new start time, because a reader takes a rank's newest ring (flight_read.c). Then that is the ring of a dead
+ * rank's successor. */
 void flight_rank_is(int rank, int size) {
     if (!ring) return;
     ring->rank = rank;

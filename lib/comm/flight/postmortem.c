@@ -12,7 +12,7 @@ static bool is_message(const struct flight_row *row) { return row->op == COMM_SE
 
 static int64_t called(const struct flight_set *set, int rank, uint32_t hash) {
     const struct flight_group *group = set->ring[rank] ? flight_group_find(set->ring[rank], hash) : NULL;
-    return group ? group->called : -1; /* -1: not a member, or it has no record */
+    return group ? group->called : -1; /* -1: the rank is no member, or has no record */
 }
 static int64_t most_called(const struct flight_set *set, uint32_t hash) {
     int64_t most = 0;
@@ -103,7 +103,7 @@ static double since_s(const struct flight_set *set, int64_t ns) { return 1e-9 * 
 
 static bool is_silent(const struct postmortem *p, int rank) { return p->of[rank].silent_s > silence_s; }
 
-/* Is rank a more to blame than b? A silent rank is, the longest silent most; otherwise a rank that does not wait. */
+/* Is rank a more to blame than b? The rank that is silent longer is; if neither is silent, one that does not wait. */
 static bool is_worse(const struct postmortem *p, int a, int b) {
     if (b < 0) return true;
     if (is_silent(p, a) || is_silent(p, b)) return p->of[a].silent_s > p->of[b].silent_s;

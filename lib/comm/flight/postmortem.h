@@ -19,7 +19,7 @@ enum postmortem_kind { POSTMORTEM_NONE, POSTMORTEM_MISMATCH, POSTMORTEM_MISSING,
 enum postmortem_mismatch { MISMATCH_DIFFERS, MISMATCH_SWAPPED, MISMATCH_LEFT_OUT, MISMATCH_ONE_MORE };
 
 struct postmortem_rank {
-    const struct flight_row *last;     /* called last; NULL: nothing */
+    const struct flight_row *last;     /* the last call; NULL: none */
     const struct flight_row *waits;    /* the call in which the rank waits; NULL: it does not wait */
     double waited_s, silent_s;         /* seconds of this wait; seconds since its last sign of life */
     int waits_for;                     /* the world rank for which it waits; -1: none is known */
@@ -32,8 +32,8 @@ struct postmortem {
     int rank, other;                   /* the rank to blame, and a rank to compare it with, which waits or calls
                                         * otherwise; -1: none */
     const struct flight_row *row, *other_row;   /* the calls of the two ranks; row NULL: `rank` has not called */
-    int n_waiting;                     /* ranks in other_row */
-    double waited_s;                   /* the longest of these */
+    int n_waiting;                     /* ranks that wait in other_row */
+    double waited_s;                   /* the longest of these waits */
     int64_t behind;                    /* calls by which `rank` is behind, in the group of other_row */
     int n_unknown;                     /* ranks without a record */
     struct postmortem_rank *of;        /* [set->size]; owned */

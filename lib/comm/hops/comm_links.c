@@ -11,7 +11,7 @@
 #include <string.h>
 
 static bool on;
-static struct hop_links links, own_links;   /* everybody's, and this rank's */
+static struct hop_links links, own_links;   /* the settings for all ranks; with this rank's `slower` */
 static struct link_clock mine;
 static struct host_shared shared;            /* NICs of nodes */
 

@@ -16,8 +16,8 @@
  *  links. For 1, ",node" or ",rank" may follow: the owner of the NIC. Pure. @errors E_CONFIG naming the option */
 enum status comm_link_parse(const char *option, const char *text, int between, struct hop_links *links);
 
-/** From now on emulate these links; NULL: use the real links. slower: this rank's own links take this many times longer
- *  per byte, which the choice of an algorithm ignores; 1: they do not. No operation may be in flight.
+/** From now on emulate these links; NULL: use the real links. slower: a factor on this rank's own seconds per byte,
+ *  which the choice of an algorithm ignores; usually 1. No operation may be in flight.
  *  @collective{world} @errors E_CONFIG: ranks on more than one host; E_COMM, E_MEMORY */
 enum status comm_emulate_links(const struct hop_links *, double slower);
 /** The emulated links, or NULL. */

@@ -23,8 +23,8 @@ struct team team_of_all(const struct hop_shape *, int rank, struct hop_table *);
 /** The team of the n ranks `rank` of the group, over the range `whole`, in pieces of equal numbers of lines; the other
  *  fields are as in `like`. */
 struct team team_of(const struct hop_shape *, const int *rank, int n, int me, struct range, const struct team *like);
-/** The rank in the group of team rank i modulo n; the elements of piece i modulo n; the elements of pieces i to j -
- *  1. */
+/** team_rank: the rank in the group of team rank i modulo n. team_piece: the elements of piece i modulo n. team_pieces:
+ *  the elements of pieces i to j - 1. */
 int team_rank(const struct team *, int i);
 struct range team_piece(const struct team *, int i);
 struct range team_pieces(const struct team *, int i, int j);
@@ -46,8 +46,8 @@ enum hop_space hop_space_of(const struct hop_shape *, int rank);
 void hop_copy_in(const struct hop_shape *, const struct team *);
 void hop_copy_out(const struct hop_shape *, const struct team *);
 
-/* The two phases of most algorithms, for any team. After the first, team rank i has the sum of piece i; after the
- * second, all have all pieces. */
+/* The two phases of most algorithms, for any team. After ring_reduce_scatter, team rank i has the sum of piece i; after
+ * ring_all_gather, all ranks have all pieces. */
 void ring_reduce_scatter(const struct team *);
 void ring_all_gather(const struct team *);
 

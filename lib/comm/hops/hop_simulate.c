@@ -17,7 +17,7 @@ struct row {
     int next;                  /* the next row with the same peer and direction */
     int buffer;                /* of an ADD: the earlier ADD that uses its buffer, or NONE */
     int clear;                 /* number of earlier rows that have been checked for conflicts */
-    double at;                 /* when the last of the rows ended for which this one waits, so far */
+    double at;                 /* the latest end of the rows, checked so far, for which this row waits */
     double end;                /* NAN: not yet */
 };
 struct turn { int row; double ready, begins; };     /* a SEND; NONE: no SEND can begin */

@@ -23,7 +23,7 @@ double link_land(double *free_at, double left, double busy_s);
 /** Called for each row: its message or addition took from from_s to to_s. */
 typedef void hop_visit(void *self, int rank, const struct hop_row *, double from_s, double to_s);
 
-/** The seconds until all ranks' tables are done. visit may be NULL. Pure. @errors E_MEMORY; E_INTERNAL: tables that
+/** *seconds: the time until all ranks' tables are done. visit may be NULL. Pure. @errors E_MEMORY; E_INTERNAL: tables
  *  wait for each other */
 enum status hop_simulate(const struct comm_algorithm *, const struct hop_shape *, int64_t element_bytes,
                          const struct hop_links *, hop_visit *visit, void *self, double *seconds);

@@ -22,7 +22,7 @@ struct hop_transport {
      * direction are matched in the order of these calls. */
     enum status (*send)(void *self, int peer, const void *at, int64_t bytes, struct hop_ticket *);
     enum status (*receive)(void *self, int peer, void *at, int64_t bytes, struct hop_ticket *);
-    /* A look; never blocks. */
+    /* Check once whether the message is done. Never blocks. */
     enum status (*done)(void *self, struct hop_ticket *, bool *done);
     /* into[i] = the reduction of into[i] and terms[i]. */
     enum status (*combine)(void *self, void *terms, void *into, int64_t n);

@@ -39,7 +39,7 @@ enum {
     HOP_SEGMENT_BYTES = 256 << 10,   /* longest row, so that terms are added while they are in a core's cache */
     HOP_LINE_BYTES = 64            /* parts begin at a multiple of it, which is a cache line if the buffer is aligned */
 };
-enum { HOP_SLOTS = 2 };   /* buffers for terms: ADD i cannot arrive before ADD i - HOP_SLOTS is done */
+enum { HOP_SLOTS = 2 };   /* buffers for terms: those of ADD i cannot arrive before ADD i - HOP_SLOTS is done */
 /* The memory that the collectives of a group may use together. A single one may use more, and later ones wait for
  * it. */
 enum { HOP_MEMORY_BYTES = 4 << 20 };
@@ -105,14 +105,14 @@ struct comm_algorithm {
 };
 /** All algorithms; NULL ends the list. */
 extern const struct comm_algorithm *const comm_algorithms[];
-/** By name, or NULL. */
+/** The algorithm of this name, or NULL. */
 const struct comm_algorithm *comm_algorithm_find(const char *name);
-/** Does it have the operation, for this number of ranks and these nodes? */
+/** Does the algorithm have the shape's operation, for this number of ranks and these nodes? */
 bool comm_algorithm_fits(const struct comm_algorithm *, const struct hop_shape *);
 
 /** The rows of a rank. The caller frees them, also after an error. @errors E_MEMORY */
 enum status hops_make(const struct comm_algorithm *, const struct hop_shape *, int rank, struct hop_table *out);
-/** What the rows send. */
+/** The messages and bytes that the rows send. */
 struct hop_count hops_count(const struct hop_table *, const struct hop_shape *, int rank, enum dtype);
 /** Must row `later` wait until `earlier` of the same table is done (rule 1 above)? */
 bool hops_conflict(const struct hop_row *earlier, const struct hop_row *later);

@@ -24,7 +24,7 @@ static double taken_and_added(const struct hop_links *links, int n, double bytes
     return coming + adding + (n - 2) * fmax(coming, adding);
 }
 
-/* Has the operation a phase of sums? Has it a phase of gathering? */
+/* Does the operation have a phase of sums? Does it have a phase of gathering? */
 static bool sums(enum comm_op op) { return op == COMM_ALL_REDUCE || op == COMM_REDUCE_SCATTER; }
 static bool gathers(enum comm_op op) { return op == COMM_ALL_REDUCE || op == COMM_ALL_GATHER; }
 

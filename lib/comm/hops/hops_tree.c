@@ -16,8 +16,7 @@
  * In one tree half of the ranks are leaves and send S bytes, while inner ranks send 3 S: to a parent and to two
  * children. So two trees carry half of the elements each. They have the same root; in the second tree all other ranks
  * move up by one place, so that a rank at an even place, which has children, gets an odd place, a leaf. So no rank
- * sends more than 2 S.
- * */
+ * sends more than 2 S. */
 #include "lib/comm/hops/hop_rows.h"
 
 #include "lib/base/integer.h"

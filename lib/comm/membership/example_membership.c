@@ -1,11 +1,11 @@
 /* ranks: 2
  *
- * Ranks that go on when one of them is killed: a sum over all, a thousand times a second, until a file is there.
+ * Ranks that continue when one of them is killed: they sum over all ranks, 1000 times a second, until FILE exists.
  *
  *   TRIVIUM_EXE=build/example_membership build/trivium launch -n 4 --comm-transport direct --elastic 2 --spares 1 FILE
  *
- * Kill a rank, and see which ranks sum now; kill more. Then `touch FILE`. Under MPI, or without a file, it ends
- * after three sums: there the death of a rank is the end of the job. */
+ * Kill a rank, and see which ranks sum now; kill more. Then `touch FILE`. Under MPI the death of a rank ends the job.
+ * So under MPI, or without FILE, the program ends after three sums. */
 #include "lib/comm/comm.h"
 #include "lib/comm/membership/membership.h"
 
@@ -16,7 +16,7 @@
 static const struct membership_shape any_number = {.n_inner = 1, .n_outer = 1};     /* every rank is a replica */
 static int32_t n_sums, n_epochs;             /* sums of this rank; epochs that it has seen */
 
-/* The sum of 1 over all ranks, and of "the file is there"; a sum that E_EPOCH has ended is done again. */
+/* Sum 1 over all ranks, and whether the file exists. *stop: it exists for some rank. */
 static enum status sum(const char *file, bool *stop) {
     const struct timespec nap = {0, 1000000};
     int32_t x[2] = {1, file ? access(file, F_OK) == 0 : n_sums == 2};

@@ -31,7 +31,7 @@ const struct membership_snapshot *membership_find(const struct membership_store 
 
 struct membership_snapshot *membership_room(struct membership_store *s, int32_t epoch, int32_t from) {
     int k = 0;
-    if (s->kept[0].epoch != epoch && s->kept[1].epoch != epoch) {    /* its first: drop an old epoch */
+    if (s->kept[0].epoch != epoch && s->kept[1].epoch != epoch) {    /* the epoch's first snapshot: drop an old epoch */
         k = s->kept[0].epoch == from && from >= 0 ? 1 : 0;
         s->kept[k].epoch = epoch;
         for (int i = 0; i < 2; i++) s->kept[k].of[i] = (struct membership_snapshot){-1, -1};

@@ -15,7 +15,7 @@ struct membership_table {
     /* Set which ranks an epoch may leave out; only rank 0's call has an effect. */
     void (*shape)(const struct membership_shape *);
     int (*wants_shape)(void);                  /* comm_epoch_wants_shape */
-    /* A number that survives the death of ranks; 0 at first. */
+    /* keep stores, and kept returns, a number that survives the death of ranks; 0 at first. */
     void (*keep)(int64_t);
     int64_t (*kept)(void);
     void (*done)(int64_t step);                /* rank 0 reports the number of finished steps */

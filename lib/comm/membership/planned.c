@@ -26,7 +26,7 @@ static struct membership without(const struct planned_job *job, int leaves) {
     return membership_after(&job->now, true, alive, job->n_slots, &job->shape);
 }
 
-/* Does a member of the next epoch have each shard of this epoch, and has it enough ranks? */
+/* Do members of the next epoch have every shard of this epoch, and is their number at least job->least? */
 static bool is_safe(const struct planned_job *job, const struct membership *next) {
     bool copy;
     for (int i = 0; i < job->now.n; i++)

@@ -198,7 +198,7 @@ static void drop_stream(struct lane *lane) {
 static void abort_lane(struct lane *lane, void *with) {
     (void)with;
     if (lane->comm) ncclCommAbort(lane->comm);
-    lane->comm = NULL;                           /* the stream stays, as our own work follows on it */
+    lane->comm = NULL;                           /* the stream stays, because our own work follows on it */
 }
 
 static void close_lane(struct lane *lane, void *with) {

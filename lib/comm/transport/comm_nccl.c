@@ -18,8 +18,8 @@
  *
  * Sums of bf16 and fp16 are NCCL's own: two numbers are added in fp32 and rounded, as comm_reduce.c does, in an order
  * that the topology fixes. Every rank gets the same bits, and so does the same job on the same machines each time,
- * unless NCCL may choose another algorithm (NCCL_ALGO). A maximum or minimum of floats is taken of integers, since NCCL
- * drops NaN (comm_extrema.cu).
+ * unless NCCL may choose another algorithm (NCCL_ALGO). For a maximum or minimum, floats are encoded as integers,
+ * because NCCL drops NaN (comm_extrema.cu).
  *
  * Source: NCCL user guide, "CUDA Stream Semantics", "Collective Operations", "Point-to-point communication"
  * (all-to-all). */
@@ -135,7 +135,7 @@ static ncclResult_t issue(const struct group *group, const struct comm_call *cal
     }
 }
 
-/* Is it a maximum or minimum of floats, which is taken of integers? */
+/* Is the call a maximum or minimum of floats, which are encoded as integers? */
 static bool is_encoded(const struct comm_call *call) {
     bool reduces = call->op == COMM_ALL_REDUCE || call->op == COMM_REDUCE;
     return reduces && call->reduction != COMM_SUM && (call->dtype == FP32 || call->dtype == FP64);

@@ -36,8 +36,8 @@ struct host_transport {
     void (*kill)(int code);                    /* ends every process of the job; does not return. @collective{none} */
 
     /* ---- communicators ---- @errors E_COMM, E_MEMORY */
-    /* A communicator of the ranks with this rank's colour, ordered by key; and its size, and this rank's rank in it.
-     * colour < 0: of this rank alone. @collective{job; GROUP_ALL_ALONE: none} */
+    /* Make a communicator of the ranks with this rank's colour, ordered by key. *size: its size; *rank: this rank's
+     * rank in it. colour < 0: of this rank alone. @collective{job; GROUP_ALL_ALONE: none} */
     enum status (*split)(int colour, int key, void **communicator, int *size, int *rank);
     /* members[0 .. size-1]: the world rank of every member. @collective{none} */
     enum status (*members)(void *communicator, int size, int *members);
