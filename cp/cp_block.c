@@ -101,7 +101,7 @@ enum status cp_clear_sums(const struct cp_blocks *x, char *sums, int n) {
 /* ---- which pieces meet ---- */
 int cp_peer(const struct call *c, int by) { return (c->step->part + by + c->step->parts) % c->step->parts; }
 
-/* NULL: without memory. */
+/* `bytes` after `at`; NULL if `at` is NULL. */
 static void *after(void *at, int64_t bytes) { return at ? (char *)at + bytes : NULL; }
 
 /* Describe dense memory at `at`: of queries (B,T,H,D), from position `first` on; dense_keys: of keys (B,T,J,D). */

@@ -54,7 +54,7 @@ static enum status ring_forward(const struct call *c) {
     return cp_finish(&x);
 }
 
-/* Receive a block's dk and dv as far as they are summed; the block's owner (hop 0) starts from zeros. */
+/* Receive the partial sums of a block's dk and dv; the block's owner (hop 0) starts from zeros. */
 static enum status receive_sums(const struct cp_blocks *x, int s, struct comm_request *last_send) {
     struct comm_request receive = {0};
     const struct call *c = x->call;
@@ -81,7 +81,7 @@ static enum status ring_backward_input(const struct call *c) {
                             &sent[s % BLOCKS]));
         TRY(turn_end(&t));
     }
-    TRY(receive_sums(&x, n, &sent[n % BLOCKS]));                     /* home */
+    TRY(receive_sums(&x, n, &sent[n % BLOCKS]));                     /* of this rank's own block */
     TRY(cp_finish_backward(&x, cp_sums(&x, n)));
     return comm_wait(&sent[(n - 1) % BLOCKS]);
 }

@@ -4,17 +4,17 @@
  *
  *     y[t] = sum over j <= t of e^(s[t,j] - lse[t]) v[j]     s[t,j] = q[t] . k[j]     lse[t] = log sum_j e^s[t,j]
  *
- * A query meets its keys a block at a time. Of what it has seen it keeps the largest score M, the sum S of e^(s - M),
- * and the sum y of e^(s - M) v. A block with a larger score M' > M scales both down by e^(M - M'):
+ * A query meets its keys a block at a time. For the keys so far it keeps the largest score M, the sum S of e^(s - M),
+ * and the sum y of e^(s - M) v. A block with a larger score M' > M scales both sums down by e^(M - M'):
  *
  *     M' = max(M, max s)     S = S e^(M - M') + sum e^(s - M')     y = y e^(M - M') + sum e^(s - M') v
  *
- * Rank r has pieces r and 2n-1-r of 2n. Its keys and values go on to rank r + 1 while it works with them, and those of
- * rank r - 1 come: n hops, and every query has met every key. So no rank ever has more than two blocks, and each has
- * the same number of pairs (t, j <= t) to look at.
+ * Rank r has pieces r and 2n-1-r of 2n. While it computes with a block of keys and values, it sends the block to rank
+ * r + 1 and receives the next from rank r - 1. After n hops every query has met every key. No rank ever has more than
+ * two blocks, and all ranks compute the same number of pairs (t, j <= t).
  *
- * The result must be that of one rank that has everything: the same code over a group of one. Sums are taken in another
- * order, so it is equal to rounding. cp/ does this to a GPT, with the backward. Source: Liu et al. 2023. */
+ * The result must equal that of one rank that has everything, which is the same code over a group of one. Sums are in
+ * another order, so they are equal to rounding. cp/ does this to a GPT, with the backward. Source: Liu et al. 2023. */
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/comm_request.h"
@@ -44,7 +44,7 @@ static void fill(const struct axis *own, struct query *query, struct block *bloc
         }
 }
 
-/* One key more. */
+/* Let a query meet one more key. */
 static void look(struct query *x, const double *k, const double *v) {
     double s = 0;
     for (int d = 0; d < D; d++) s += x->q[d] * k[d];
@@ -60,7 +60,7 @@ static void meet(const struct axis *own, struct query *query, const struct axis 
             look(&query[i], block->k[j], block->v[j]);
 }
 
-/* query: of this rank's tokens; complete afterwards, y still to be divided by sum. */
+/* query: of this rank's tokens. The caller still divides y by sum. */
 static enum status attend(const struct group *group, struct query *query) {
     static struct block blocks[2];
     int n = group_size(group), rank = group_rank(group);

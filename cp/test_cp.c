@@ -90,7 +90,7 @@ TEST(test_cp_refuses) {
     check_refused(p, "cp-by=gather", "attention=blocked");
     p = plan_of(&(struct trial){.cp = 2}, CP_BY_RING);
     assert_ok(plan_settle(&p, 0));
-    p.attention_core = ATTENTION_CORE_CUDNN;                         /* of a plan for the CPU it is refused earlier */
+    p.attention_core = ATTENTION_CORE_CUDNN;                         /* a plan for the CPU is refused earlier */
     assert_fails(technique_cp.check(&p), E_CONFIG, "cp-by=ring", "attention-core auto");
 }
 

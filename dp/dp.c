@@ -13,7 +13,7 @@
  * Averaging per-rank means, as loss.mean() and DistributedDataParallel do, is the same only if all ranks have equal
  * numbers of tokens.
  *
- * Stored where: everything whole on every rank. Memory does not shrink with dp; that is what zero/ is for.
+ * Stored where: everything whole on every rank. Memory does not shrink with dp; zero/ shards it.
  *
  * Sent when: the last GRAD_READY of a bucket with `final` set starts its all-reduce, while backward goes on with
  * earlier layers. BACKWARD_END waits. Bytes per rank and step: 2 S (dp-1)/dp for S bytes of gradients.

@@ -1,11 +1,11 @@
-/* Gradients that travel as codes.
+/* Gradients that are sent as codes.
  *
  * Idea: the sum of gradients does not need all bits of its terms. Each rank encodes its gradients in a half to a
  * fiftieth of the bytes (lib/ops/codec.h). With error feedback, the rounding error is added to the next gradient.
  *
  * Formula, with C(x) the value that x has after encoding and decoding, e and f residuals that begin as zero:
  *     y_r = g_r + e_r     e_r = y_r - C(y_r)          each rank, of its own gradient
- *     z = sum_r C(y_r) + f     f = z - C(z)     g = C(z)         rank p for its own part of the bucket; then all-gather
+ *     z = sum_r C(y_r) + f     f = z - C(z)     g = C(z)         each rank, of its part of the bucket; then all-gather
  * Ranks are added in order, so all replicas have the same bits, and so has one process that encodes the same parts. The
  * serial run does not encode, so its numbers differ.
  *
@@ -17,7 +17,7 @@
  * bucket, a rank sends 2 (dp-1) b per bucket and step.
  *
  * What breaks: zeros that do not stay zero (sign has no zero, so the gaps between gradients are zeroed again after each
- * sum, and their residuals too); a residual that is added twice; a checkpoint that loses one (struct rank_term).
+ * sum, and their residuals too); a residual that is added twice; a checkpoint without residuals (struct rank_term).
  *
  * Source: Seide et al. 2014, "1-bit stochastic gradient descent"; Karimireddy et al. 2019, "Error feedback fixes
  * SignSGD"; Lin et al. 2018, "Deep gradient compression"; Wang et al. 2023, "ZeRO++". */
@@ -35,7 +35,7 @@ static bool coded_wanted(const struct plan *plan) { return grad_options(plan)->c
 static int64_t count_of(const struct dp_bucket *b) { return b->bytes / (int64_t)sizeof(float); }
 
 /* The residuals that a checkpoint saves. at = 2 i: residual e of param i; at = 2 i + 1: residual f of this rank's part
- * of the sum. coded NULL: out says only which elements. */
+ * of the sum. coded NULL: set only the elements of *out, not its memory. */
 static bool term_at(const struct dp_buckets *d, const struct program *p, const struct coded *coded, int at,
                     struct rank_term *out) {
     if (at >= 2 * p->n_params) return false;
@@ -57,8 +57,8 @@ static bool term_at(const struct dp_buckets *d, const struct program *p, const s
     return true;
 }
 
-/* [ slots of all buckets | residuals of all buckets | one float: a code's bytes must not come last, see the how-to ]
- * base NULL: only the extent. @return bytes */
+/* [ slots of all buckets | residuals of all buckets | one float ]; the float is 0, because codes may end in bytes like
+ * the arena's canary. base NULL: only compute the extent. @return bytes */
 static int64_t lay_out(const struct dp_buckets *d, const struct plan *plan, const struct mesh_place *place,
                        struct coded *coded, char *base) {
     const struct codec codec = plan_codec(plan);
@@ -77,8 +77,8 @@ static int64_t lay_out(const struct dp_buckets *d, const struct plan *plan, cons
     return arena_align(end + (int64_t)sizeof(float));
 }
 
-/* Encoding reads the gradient and writes the code, decoding the other way round; a residual is read and written both
- * times. */
+/* Encoding reads the gradient and writes the code; decoding reads the code and writes the gradient. Each also reads and
+ * writes a residual. */
 static void bill_bucket(const struct dp_bucket *b, const struct plan *plan, const struct mesh_place *place,
                         struct bill *bill) {
     const struct codec codec = plan_codec(plan);

@@ -1,4 +1,4 @@
-/* Data parallelism whose gradients travel as codes of fewer bytes. See dp_coded.c. */
+/* Data parallelism that sends gradients as codes of fewer bytes. See dp_coded.c. */
 #pragma once
 
 #include "lib/run/technique.h"

@@ -9,12 +9,12 @@
  * of the samples, computes its partial dW, and one all-reduce adds the partial sums. Then every rank has the gradient
  * of the whole batch, applies the same update, and starts the next batch with the same W as the others.
  *
- * The one trap is B: it is the size of the *whole* batch, the same on every rank. A rank that divided by its own share
- * would make the sum too large by a factor of the number of ranks.
+ * The one trap is B, the size of the *whole* batch, the same on every rank. If ranks divided by their own share, the
+ * sum would be too large by a factor of the number of ranks.
  *
  * All values are small integers and B is a power of two. fp64 adds such numbers exactly in any order, so the result
- * must equal the serial one to the bit. (Ordinary numbers would differ in the last digits: another order, another
- * rounding.)
+ * must equal the serial one to the bit. (Ordinary numbers would differ in the last digits, because another order of
+ * adding rounds differently.)
  *
  * dp/dp.c does this for every parameter of a GPT, in buckets, while the backward pass is still running. */
 #include "lib/base/rng.h"
@@ -30,7 +30,7 @@ static void fill(double *x, const char *name, int64_t first, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = floor(5 * rng_uniform(1, rng_stream(name), (uint64_t)(first + i))) - 2;
 }
 
-/* Forward, loss and backward over the samples first .. first + n of the batch: their partial dW (K,C). */
+/* Forward, loss and backward over samples first .. first + n - 1 of the batch. dW (K,C): their partial gradient. */
 static enum status gradient(int first, int n, double *dW) {
     double x[B * C], t[B * K], W[K * C], y[B * K], dy[B * K];
     fill(x, "x", (int64_t)first * C, (int64_t)n * C);

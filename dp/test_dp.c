@@ -1,6 +1,6 @@
 /* ranks: 1 2 4  device: cpu
  *
- * The technique: its norm, its bill, and that it acts on final gradients only. */
+ * The norm and the bill of dp. dp all-reduces final gradients only. */
 #include "dp/dp.h"
 #include "dp/dp_bucket.h"
 #include "lib/run/run.h"
@@ -28,7 +28,7 @@ TEST(test_dp_is_wanted_only_with_replicas) {
     assert_true(technique_dp.wanted(&two));
 }
 
-/* All replicas have the same all-reduced gradient: in the norm each param counts once, not once per replica. */
+/* All replicas have the same all-reduced gradient, so in the norm each param counts once, not once per replica. */
 TEST(test_dp_counts_each_param_on_one_replica) {
     int times[MAX_PARAMS] = {0}, n = 0;
     for (int rank = 0; rank < 4; rank++) {
@@ -43,7 +43,7 @@ TEST(test_dp_counts_each_param_on_one_replica) {
     for (int i = 0; i < n; i++) assert_int_equal(times[i], 1);
 }
 
-/* 2 S (n-1)/n, where S is all gradients and the gaps between those that share a bucket. */
+/* The bill is 2 S (n-1)/n, with S the bytes of all gradients and of the gaps within buckets. */
 TEST(test_dp_bills_the_ring_formula) {
     struct run r;
     struct plan plan = small_plan(4);
@@ -105,7 +105,7 @@ static struct outcome run_events(void) {
         memset(r.program.params[i].grad, 0, (size_t)type_bytes(&r.program.params[i].type));
     group_ledger_reset(r.mesh.group[AXIS_DP]);
     o.waits_for_final = tell_all_ready(&r, false) && n_sums(&r) == 0;
-    if (o.waits_for_final)                              /* else all-reduces are in flight and must not start again */
+    if (o.waits_for_final)                              /* otherwise all-reduces are in flight and must not start */
         o.sums_once_final = tell_all_ready(&r, true) && n_sums(&r) == (comm_world_size() > 1 ? n_buckets(&r) : 0);
     o.sums_once_final &= tell(&r, EVENT_BACKWARD_END, 0, false);
     o.no_gap_is_nan = comm_world_size() == 1 || gaps_are_numbers(&r);

@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
  * Buckets over a table of params with odd sizes (so that there are alignment gaps), one param absent on this rank, and
- * one of another dtype. Gradients are small integers: sums are exact, and compared with ==. */
+ * one of another dtype. Gradients are small integers, so sums are exact, and tests compare with ==. */
 #include "dp/dp_bucket.h"
 #include "lib/ops/test_op.h"
 #include "lib/program/memory.h"
@@ -61,8 +61,8 @@ TEST(test_dp_bucket_covers_every_present_param_once) {
     program_fini(&p);
 }
 
-/* Full enough: only the end of the table and another dtype may end a bucket early. Not too full: without the param
- * added last, which comes first in the table, it was below the limit. */
+/* A bucket reaches the limit, unless the table ends or the dtype changes. Without the param that was added last, which
+ * is its first in the table, the bucket is below the limit. */
 static void check_size(const struct program *p, const struct dp_bucket *b, int64_t limit) {
     bool cut_by_end = b->first == 0, cut_by_dtype = b->first == DOUBLE || b->first == DOUBLE + 1;
     assert_true(b->bytes >= limit || cut_by_end || cut_by_dtype);
@@ -114,7 +114,7 @@ static bool sums_are_serial(const struct program *p, const char *base, int step)
     return true;
 }
 
-/* Still OK? The first failure is printed with the test: its message may be E_TODO's from an exercise. */
+/* Are so_far and status OK? Print the first failure, which may be E_TODO from an exercise. */
 static bool well(bool so_far, enum status status) {
     if (so_far && status != OK) print_error("%s\n", status_text());
     status_clear();
@@ -126,8 +126,8 @@ static int64_t n_sums(void) { return group_ledger(group_world())->entry[COMM_ALL
 struct outcome { bool went_well, started_in_time, sums, wire; };
 
 /* One step: gradients become final from the last param to the first, or in the order 0 3 6 9 2 5 8 1 4 7; the same on
- * all ranks. Each is written only then: an all-reduce that began before has not seen it. After each, the number of
- * all-reduces started equals the number of complete buckets. */
+ * all ranks. A gradient is written when it becomes final, so an all-reduce that starts earlier misses it. After each,
+ * the number of all-reduces started equals the number of complete buckets. */
 static void run_one_step(struct outcome *o, struct dp_buckets *d, const struct program *p, char *base, int step) {
     int64_t before = n_sums(), complete = 0;
     int left[N_PARAMS];
@@ -144,7 +144,7 @@ static void run_one_step(struct outcome *o, struct dp_buckets *d, const struct p
     o->started_in_time &= o->went_well && complete == d->n;
 }
 
-/* What each of n ranks sends, by the bill. */
+/* The bytes that each of n ranks sends, by the bill. */
 static double wire_of(const struct dp_buckets *d, int n) {
     const struct mesh_place place = mesh_place_of(&(struct mesh_sizes){.dp = n}, 0);
     struct bill bill = {0};
@@ -163,7 +163,7 @@ static struct outcome run_steps(int64_t limit) {
     bool cut = o.started_in_time = o.went_well = well(true, dp_buckets_init(&d, &p, limit));
     group_ledger_reset(group_world());
     for (int step = 0; step < 4; step++) {
-        memset(base, 0, (size_t)bytes);                    /* gaps too, as dp's attach leaves them */
+        memset(base, 0, (size_t)bytes);                    /* gaps too, as dp's attach does */
         if (cut) run_one_step(&o, &d, &p, base, step);
         o.sums &= sums_are_serial(&p, base, step);
     }
@@ -191,7 +191,7 @@ TEST(test_dp_bucket_starts_with_its_last_gradient_and_not_before) {
     }
 }
 
-/* The formula, by hand for one bucket of everything but the fp64 param; the ledger counts the same. */
+/* The formula by hand, for one bucket of all params except the fp64 one. The ledger counts the same bytes. */
 TEST(test_dp_bucket_wire_is_its_formula) {
     struct program p;
     struct dp_buckets d;

@@ -1,7 +1,7 @@
 /* ranks: 2 4 8  device: cpu
  *
- * Training with coded gradients: sums equal those of one process in every bit, step after step; bytes of memory and
- * wire are the planned ones; what it cannot do is refused. */
+ * Training with coded gradients. Sums equal those of one process in every bit and every step. Bytes of memory and wire
+ * are the planned ones. Settings that cannot work are refused. */
 #include "dp/dp_bucket.h"
 #include "dp/dp_coded.h"
 #include "driver/recipe.h"
@@ -58,7 +58,7 @@ static void oracle_fini(struct oracle *o) {
     dp_buckets_fini(&o->buckets);
 }
 
-/* This rank's gradient before it is summed. */
+/* Copy this rank's gradient before it is summed. */
 static enum status keep(struct run *r, void *self, const struct event *e) {
     struct oracle *o = self;
     const struct param *w = &r->program.params[e->param];
@@ -97,14 +97,14 @@ static bool sums_are_the_oracles(const struct run *r, const struct oracle *o) {
     bool same = true;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (w->present && w->shared == AXIS_SELF) /* of two stages: they are summed over these afterwards */
+        if (w->present && w->shared == AXIS_SELF) /* a shared weight's gradient is later summed over two stages */
             same &= codec_same_bits(w->grad, o->sum + param_grad_offset(w) / (int64_t)sizeof(float),
                                     type_n(&w->grad_type));
     }
     return same;
 }
 
-/* What one step leaves in the gaps the next would sum. */
+/* Gaps must be zero after a step, because the next step sums them. */
 static bool gaps_are_zero(const struct run *r) {
     int64_t end = 0;
     for (int i = 0; i < r->program.n_params; i++) {
@@ -116,7 +116,7 @@ static bool gaps_are_zero(const struct run *r) {
     return true;
 }
 
-/* Every replica has the same bits: sums of weights as numbers would hide little, but bits hide nothing. */
+/* Do all replicas have the same bits of all weights? */
 static bool replicas_are_equal(const struct run *r) {
     uint64_t h = 1469598103934665603u;
     for (int i = 0; i < r->program.n_params; i++)
@@ -179,7 +179,7 @@ TEST(test_coded_gradients_go_beside_a_pipeline_and_shards_of_sequences) {
     struct plan plan = plan_of(CODEC_SIGN, FEEDBACK_ON);
     plan.mesh.dp = comm_world_size() / 2;
     plan.mesh.cp = 2;
-    check_against_one_process(plan);                                 /* with 2 ranks all replicas are of cp */
+    check_against_one_process(plan);                                 /* with 2 ranks, the replicas are cp's */
     if (comm_world_size() < 4) return;
     plan = plan_of(CODEC_SIGN, FEEDBACK_ON);
     plan.mesh.dp = comm_world_size() / 2;
@@ -188,8 +188,8 @@ TEST(test_coded_gradients_go_beside_a_pipeline_and_shards_of_sequences) {
 }
 
 /* ---- against the serial run: bytes, and how far off the codes are ---- */
-/* Rounding is off by 2^-8 (bf16) or 2^-11 (fp16) of every term and once more of the sum: twice that if all terms have
- * one sign. Gradients of samples disagree; twice that again is room for terms that add up to twice their sum. */
+/* Every term, and then the sum, is rounded by 2^-8 (bf16) or 2^-11 (fp16) of itself: twice that, if all terms have one
+ * sign. Gradients of samples have both signs. A factor of two more allows magnitudes that add up to twice the sum. */
 TEST(test_coded_memory_and_wire_are_the_planned_ones) {
     struct plan serial = parity_plan();
     struct reference reference;
@@ -212,7 +212,7 @@ TEST(test_coded_memory_and_wire_are_the_planned_ones) {
             assert_close(d[codec][off].memory, 0, 0);
             assert_close(d[codec][off].wire, 0, 1e-12);
             assert_close(d[codec][off].first_loss, 0, 1e-6);
-            assert_true(d[codec][off].first_grad > 1e-5);            /* it does round */
+            assert_true(d[codec][off].first_grad > 1e-5);            /* codes do round */
             if (codec == CODEC_BF16) assert_close(d[codec][off].first_grad, 0, 4.0 / 256);
             if (codec == CODEC_FP16) assert_close(d[codec][off].first_grad, 0, 4.0 / 2048);
         }

@@ -1,7 +1,7 @@
 /* ranks: 2 4  device: cpu
  *
- * Residuals of error feedback in checkpoints: in the same layout training goes on with the same bits; in another one
- * the sum of the residuals over all ranks stays what it was; and the copy of --save-async has the planned size. */
+ * Residuals of error feedback in checkpoints. In the same layout training continues with the same bits. In another
+ * layout the sum of the residuals over all ranks is the same. The copy of --save-async has the planned size. */
 #include "dp/dp_coded.h"
 #include "driver/recipe.h"
 #include "lib/checkpoint/checkpoint_save.h"
@@ -51,7 +51,7 @@ static enum status steps(struct run *r, int n) {
     return OK;
 }
 
-/* Everything that a step changes and the next one reads: weights and residuals. */
+/* A hash of the state that a step leaves to the next: weights and residuals. */
 static uint64_t hash_of(const struct run *r) {
     uint64_t h = 1469598103934665603u;
     struct rank_term t;
@@ -99,7 +99,7 @@ TEST(test_coded_training_goes_on_with_the_same_bits) {
 }
 
 /* ---- another layout ---- */
-/* The residuals of all ranks, summed by param: as doubles, and the sum of their magnitudes. A layout of dp has whole
+/* For each element, the sum of the residuals of all ranks, and the sum of their magnitudes. A layout of dp has whole
  * params. */
 enum { MOST = 40000 };
 struct sums { double sum[MOST], magnitude[MOST]; int64_t n; };
@@ -123,7 +123,7 @@ static enum status residuals(const struct run *r, struct sums *out) {
     return comm_all_reduce(mesh, out->magnitude, out->n, FP64, COMM_SUM);
 }
 
-/* Floats are added one file after the other: n_terms roundings of at most 2^-24 of the magnitudes. */
+/* Loading adds floats file by file, which makes n_terms roundings of at most 2^-24 of the magnitudes. */
 static bool are_equal(const struct sums *a, const struct sums *b, int n_terms) {
     double largest = 0;
     bool same = a->n == b->n;
@@ -134,7 +134,7 @@ static bool are_equal(const struct sums *a, const struct sums *b, int n_terms) {
     return same && largest > 0;
 }
 
-/* All of it lies with rank 0. */
+/* Does rank 0 have all residuals, and no rank a residual of the sum? */
 static bool lies_with_rank_0(const struct run *r) {
     struct rank_term t;
     double most = 0;
@@ -182,12 +182,12 @@ TEST(test_coded_residuals_are_conserved_in_another_layout) {
     assert_true(agree_all(status == OK && same[0] && same[1] && same[2]));
 }
 
-/* ---- from and to what has none ---- */
+/* ---- from and to a run without residuals ---- */
 static enum status resume(const char *folder, struct plan p, bool *warned, const char *words) {
     char step[CHECKPOINT_PATH_MAX];
     struct run r;
     enum status status = open_run(&r, p);
-    if (status == OK) status = steps(&r, 1);                         /* residuals of its own, to be forgotten */
+    if (status == OK) status = steps(&r, 1);                         /* makes residuals, which loading must clear */
     test_stderr_keep();
     if (status == OK) status = checkpoint_resolve(folder, step);
     if (status == OK) status = checkpoint_load(&r, step, CHECKPOINT_ALL);

@@ -1,7 +1,7 @@
 /* Expert parallelism.
  *
- * Idea: a token uses k of E experts, but a rank that holds them all holds E. Of the dp x cp replicas, which have
- * different tokens, let ep neighbors each keep E/ep experts, and send tokens to where their experts are.
+ * Idea: a token uses k of E experts, but without ep every rank holds all E. The dp x cp replicas have different tokens.
+ * So let ep neighbors of them keep E/ep experts each, and send tokens to the ranks of their experts.
  *
  *   dispatch -> (E, P/ep, R, C)   R rows per expert and sending rank; this rank has the rows that it sends
  *   reshard  -> (E/ep, P, R, C)   an all-to-all: this rank has the rows of its experts, of all ep ranks

@@ -4,18 +4,19 @@
  *
  *     e[t] = the expert with the largest score x[t] . r[e]          y[t] = W[e] x[t]
  *
- * Tokens go to where their expert is. Each rank has room for S tokens per expert, and gives places in order; a token
- * that finds none is dropped, and its y is zero. What it sends is (E, S, C), wherever tokens go: sizes do not depend on
- * the data, and empty places are zeros.
+ * Tokens go to the rank of their expert. Each rank has S places per expert, and gives them to tokens in order. A token
+ * without a place is dropped, and its y is zero. A rank always sends (E, S, C), so that sizes do not depend on the
+ * data; empty places are zeros.
  *
  *     dispatch     place the tokens: (E, S, C)
- *     all-to-all   piece e goes to the rank of expert e: now (rank, S, C), all for my expert
+ *     all-to-all   piece e goes to the rank of expert e, which gets (rank, S, C), all for its expert
  *     expert       y = x W^T, row by row
  *     all-to-all   back: (E, S, C)
  *     combine      each token takes its row
  *
- * The result must be that of a rank that has both experts: the same code over a group of one. Nothing is computed in
- * another order, so it is equal to the bit. ep/ does this to a GPT, with backward and gates. Source: GShard, 2020. */
+ * The result must equal that of a rank that has both experts, which is the same code over a group of one. The order of
+ * all sums is the same, so it is equal to the bit. ep/ does this to a GPT, with backward and gates. Source: GShard,
+ * 2020. */
 #include "lib/base/rng.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/comm_request.h"
@@ -41,7 +42,7 @@ static int expert_of(const double *x) {
     return best;
 }
 
-/* place[t]: row of (E, S); -1: dropped. @return how many are */
+/* place[t]: row of (E, S); -1: dropped. @return the number of dropped tokens */
 static int dispatch(double x[T][C], double sent[E * S][C], int place[T]) {
     int taken[E] = {0}, dropped = 0;
     for (int i = 0; i < E * S * C; i++) sent[i / C][i % C] = 0;
@@ -68,7 +69,7 @@ static enum status exchange(const struct group *group, double from[E * S][C], do
     return comm_wait(&request);
 }
 
-/* y of this rank's tokens, over a group that shares the experts out. */
+/* Compute y of this rank's tokens; the experts are sharded over the group. */
 static enum status mixture(const struct group *group, double y[T][C], int *dropped) {
     static double x[T][C], sent[E * S][C], got[E * S][C], made[E * S][C], back[E * S][C];
     int place[T], held = E / group_size(group);                      /* experts on this rank */

@@ -37,7 +37,7 @@ enum { N_TRIALS = sizeof TRIALS / sizeof *TRIALS };
 
 static int at_least_1(int n) { return n ? n : 1; }
 
-/* Groups of two tokens, which even a rank of cp=2 tp=2 with sp has whole, compete for one place: a third is dropped. */
+/* Two tokens of a group compete for one place, so a third are dropped. Even cp=2 tp=2 with sp splits no group. */
 static struct plan serial_plan(const char *arch, int k, double capacity) {
     struct plan p = parity_plan();
     struct model_options *m = model_options(&p);
@@ -64,7 +64,7 @@ static struct plan plan_of(struct plan p, const struct trial *t) {
     return p;
 }
 
-/* Check every `stride`-th layout of this world; packed: against a serial run that is not. */
+/* Check every `stride`-th layout of this world. packed: layouts pack rows, the serial run does not. */
 static void check_layouts(struct plan serial, int stride, bool packed) {
     struct reference reference;
     int seen = 0, failed = 0;

@@ -1,7 +1,7 @@
 /* ranks: 2 4
  *
- * A checkpoint of experts that were sharded one way loads where they are sharded another way: each layout goes on from
- * the one before it in the list, and has the losses of the run that was not interrupted. */
+ * A checkpoint of experts in one layout loads in another. Each layout loads the checkpoint of the layout before it in
+ * the list, and has the loss of the run that was not interrupted. */
 #include "driver/recipe.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "tests/layouts.h"

@@ -17,8 +17,8 @@
  * index only, and stay equal, because their gradients are all-reduced each step (AXIS_TIE, lib/run/combine.h). A param
  * that all layers of T5's encoder or decoder read is on half of the stages, or on all (AXIS_HALF, AXIS_PP).
  *
- * Sent when: in the order of the schedule (pp_schedule.c). A send leaves a copy in a ring of `send_depth` buffers and
- * goes on.
+ * Sent when: in the order of the schedule (pp_schedule.c). A send copies into a ring of `send_depth` buffers, and does
+ * not wait for the receiver.
  *
  * What breaks: the tied gradient not all-reduced, or counted twice in the norm; a stage boundary off by one.
  *

@@ -32,10 +32,10 @@ enum status pp_schedules(const struct plan *, struct schedule *);
 bool pp_read_times(const struct pp_options *, struct pp_costs *);
 /** Check these two options. @errors E_CONFIG: unreadable, or the schedule's order does not depend on them */
 enum status pp_check_times(const struct plan *);
-/** @errors E_CONFIG: the schedule has no flush, but the plan needs weights of one update on all stages */
+/** Check a schedule without a flush. @errors E_CONFIG: the plan needs weights of one update on all stages */
 enum status pp_check_endless(const struct plan *);
 
-/** Which virtual stage each layer is on: as --pp-split says, or evenly with the remainder on the
- *  first ones. stage_of has plan->layers entries. @errors E_CONFIG: more virtual stages than layers; a split that does
- *  not name as many positive counts that sum to layers */
+/** Set the virtual stage of each layer, by --pp-split, or evenly with the remainder on the first stages. stage_of has
+ *  plan->layers entries. @errors E_CONFIG: more virtual stages than layers; or the split does not have one positive
+ *  count per virtual stage, or the counts do not sum to layers */
 enum status pp_assign_layers(const struct plan *, int *stage_of);

@@ -1,7 +1,7 @@
 /* Without a flush: PipeDream, vertical sync, 2BW and PipeMare. Here p = 4, k = 4 microbatches per update, two updates.
  *
- * 1F1B that never drains: after the fill every rank alternates forward and backward for good, and updates when the k
- * backwards of an update are done. No bubble but for fill and drain, (p-1)(F+B) per flush; peak p - stage microbatches.
+ * 1F1B without a drain between updates: after the fill every rank alternates forward and backward, and updates after
+ * every k backwards. Only fill and drain have a bubble, (p-1)(F+B) per flush; peak p - stage microbatches.
  * 0  F0 F1 F2 F3 .  .  .  .  .  .  B0--- F4 B1--- F5 B2--- F6 B3--- F7 B4--- .  B5--- .  B6--- .  B7---
  * 1  .  F0 F1 F2 .  .  .  .  B0--- F3 B1--- F4 B2--- F5 B3--- F6 B4--- F7 B5--- .  B6--- .  B7--- .  .
  * 2  .  .  F0 F1 .  .  B0--- F2 B1--- F3 B2--- F4 B3--- F5 B4--- F6 B5--- F7 B6--- .  B7--- .  .  .  .

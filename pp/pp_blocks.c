@@ -1,12 +1,12 @@
 /* Controllable memory: V-Half and V-Min. p = 4, m = 8, F = Bi = W = 1 of a rank; small letters: the way back.
  *
- * A rank keeps the life time of a microbatch's activations, from F to W, divided by the time between two microbatches.
- * So design the life of one microbatch, the building block, and repeat it every 6 units: F, B, W of two chunks are 6.
- * On the vee the way down and the way back balance: every rank keeps the same.
+ * The number of microbatches that a rank keeps is the life time of their activations, from F to W, divided by the time
+ * between two microbatches. So this file designs the life of one microbatch, the building block, and repeats it every 6
+ * units (F, B, W of two chunks). On the vee long and short lives balance, so that every rank keeps the same.
  *
  *   rank i does F0 at a i, F1 at t1 + b (p-1-i), B1 at t2 + c i, B0 at t3 + d (p-1-i), and W in the units left over
  *
- * No two of them may fall on the same unit modulo 6. If a + d = b + c, the life times add up to (a+b+c+d) p on every
+ * No two operations may be on the same unit modulo 6. If a + d = b + c, the life times add up to (a+b+c+d) p on every
  * rank, which keeps a sixth of that. All t1, t2, t3 are tried: the least peak wins, then the earliest end.
  *
  * V-Half: a, b, c, d = 1, 2, 1, 2. Invented to train with half of 1F1B's activations, at little more than half of its
@@ -16,8 +16,8 @@
  * 2  ..F..fF..fF.bwfFBWbwfFBWbwfFBWbwfFBWbwfFBWbwfBWbw.BWbw.BW..
  * 3  ...Ff..Ff..FfbBwFWfbBwFWfbBwFWfbBwFWfbBwFWfbBwW.bBwW.bBwW..
  *
- * V-Min: 1, 1, 1, 1, messages go on at once. Invented to keep a third. Peak at most 2p/3 + 2 chunks, rounded up;
- * bubble: no closed form; 1 copy.
+ * V-Min: 1, 1, 1, 1, so no message waits. Invented to keep a third of 1F1B's activations. Peak at most 2p/3 + 2 chunks,
+ * rounded up; bubble: no closed form; 1 copy.
  * 0  FF.....fbwF..fbBwWFfbBwWFfbBwWFfbBwWFfbBwWFfbBwW.fbBwW...BW
  * 1  .F....fF.bw.fFBbwWfFBbwWfFBbwWfFBbwWfFBbwWfFBbwWf.BbwW..BW.
  * 2  ..F..f..F.bfwBFWbfwBFWbfwBFWbfwBFWbfwBFWbfwBFWbfwBW.bw.BW..
@@ -45,7 +45,7 @@ static int alive(int unit, int from, int to) {
     return (int)(ceil_div(to + 1 - unit + BEFORE, PERIOD) - ceil_div(from + 1 - unit + BEFORE, PERIOD));
 }
 
-/* Chunks in flight at most: one of the two forwards has just begun. */
+/* The most chunks in flight. The peak is at the begin of one of the two forwards. */
 static int peak_of(const struct life *l) {
     int peak = 0;
     for (int op = F0; op <= F1; op++)

@@ -1,12 +1,12 @@
 /* Orders by counting.
  *
- * One rule: a stage runs a forward as long as forwards are at most `warm` + 1 ahead of backwards, else a backward.
+ * One rule: a stage runs a forward if forwards are then at most `warm` + 1 ahead of backwards; otherwise a backward.
  * With several chunks, `group` microbatches pass a chunk before the next chunk gets any; backwards take the chunks from
  * the last to the first.
  *
- * Where weight gradients are actions of their own (split_weight), W follows its B at a distance of `late` microbatches
- * while there are forwards to run. After the last forward one W comes after each B, where 1F1B waits for the next
- * gradient; then come the rest. */
+ * If weight gradients are actions of their own (split_weight), W follows its B at a distance of `late` microbatches
+ * while there are forwards to run. After the last forward one W follows each B, in the time in which 1F1B waits for the
+ * next gradient. The remaining Ws come last. */
 #include "pp/pp_orders.h"
 
 /* The k-th forward (or backward, or weight gradient) of a stage. */

@@ -11,7 +11,7 @@ const struct pp_schedule *pp_row(const struct plan *plan) {
     if (o->schedule != SCHEDULE_FILE) return pp_schedule_at(o->schedule);
     const struct pp_table *t;
     if (pp_table_of(o->file, &t) == OK) return &t->row;
-    status_clear();                                                  /* pp_check says it */
+    status_clear();                                                  /* pp_check reports it */
     return &pp_1f1b;
 }
 

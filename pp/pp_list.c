@@ -1,8 +1,8 @@
 /* Orders by list scheduling: one simulated run of all ranks.
  *
- * A free rank takes the action that it could begin first: a backward whose gradient has arrived, else a forward within
- * its limits, else a weight gradient if no message arrives for a good part of its time. The order in which it takes
- * actions is its schedule.
+ * A free rank takes the action that can begin first: a backward whose gradient has arrived, or a forward within its
+ * limits. If no message arrives for a good part of W's time, the rank takes a weight gradient instead. The order in
+ * which a rank takes actions is its schedule.
  *
  * Forwards of the deepest stage go first, and backwards of the shallowest: both are nearest to their end. A rank's
  * memory is counted in chunks of microbatches: F keeps one, B frees what W does not need, W the rest. A shallow stage

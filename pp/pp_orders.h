@@ -3,7 +3,7 @@
 
 #include "pp/pp_schedule.h"
 
-/** Set everything but the actions of all stages: the input of order_all. */
+/** Set all fields of all stages except their actions: the input of order_all. */
 void pp_begin_all(const struct pp_schedule *, const struct pp_shape *, struct schedule *stages);
 
 struct pp_count {
@@ -17,7 +17,7 @@ void pp_count(const struct pp_shape *, struct pp_count, struct schedule *out);
 /* A phase repeats its letters: "F1B1W1" is the next forward, backward and weight gradient of chunk 1. */
 enum { UNTIL_FORWARDS_END = -1 };
 struct pp_phase { int times; const char *letters; };
-/** All actions of a stage of two chunks, phase after phase. A letter without a microbatch left is passed over.
+/** All actions of a stage of two chunks, phase after phase. A letter without a microbatch left is skipped.
  *  @collective{none} */
 void pp_phases(const struct pp_phase *, int n_phases, struct schedule *out);
 

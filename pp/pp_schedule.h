@@ -1,4 +1,4 @@
-/* Pipeline schedules: a row of pure functions each, what is made of a row, and the proof that it does not deadlock.
+/* Pipeline schedules: each is a row of pure functions. A simulation proves that a row's actions do not deadlock.
  *
  *   schedule = placement (which rank has which virtual stage: pp_place.c) + order (what each rank computes, and when)
  *
@@ -55,7 +55,7 @@ struct pp_schedule {
     int (*peak)(const struct pp_shape *, int stage);
     double (*bubble)(const struct pp_shape *, const struct pp_work *);
     const char *bubble_text;
-    const struct pp_table *table;      /* a user's schedule (pp_table.h); else NULL */
+    const struct pp_table *table;      /* of a user's schedule (pp_table.h); otherwise NULL */
 };
 
 /* Every schedule: its number, its row, its name as typed. One line more makes it a choice of --schedule. */
@@ -124,7 +124,7 @@ void pp_place(const struct pp_placement *, const struct pp_shape *, int stage, s
 
 /** Run all stages' schedules against each other; a send blocks while `depth` earlier ones are not received. True if
  *  every stage reaches its end, every receive gets its own message, and no message is left over. If false,
- *  pp_timeline_make says why. */
+ *  pp_timeline_make returns the fault. */
 bool pp_simulate(const struct schedule *stages, int n_stages, int depth);
 
 /** The `depth` of a row without a formula, from a simulation of all stages in which F, Bi and W take equal time. */

@@ -72,7 +72,7 @@ void pp_schedule_make(const struct pp_schedule *row, const struct pp_shape *x, i
     free(all);
 }
 
-/* ---- its times ---- */
+/* ---- times ---- */
 struct pp_times pp_times_of(const struct pp_schedule *row, const struct pp_shape *x, const struct pp_work *work,
                             double transfer) {
     double part = (double)row->place->n_pipes / x->n_chunks, w = work->w * part, b = work->bi * part;
@@ -89,7 +89,7 @@ enum status pp_timeline_make(const struct schedule *stages, int n_stages, int de
     return timeline_make(stages, n_stages, depth, time_of, times, out);
 }
 
-/* ---- the proof, by running it ---- */
+/* ---- simulation ---- */
 /* Time of a step; infinite if the step does not end. */
 static double step_time(const struct schedule *stages, int n_stages, int depth, const struct pp_times *times) {
     struct timeline t;

@@ -5,7 +5,7 @@
  *     1F0, 1B0, 1F1, 1B1
  *
  * A cell is a virtual stage, a letter and a microbatch: F forward, B backward; or I and W, the gradients of the input
- * and of the weights apart. Empty cells mean nothing, # begins a comment. Transfers are derived: a receive before the
+ * and of the weights apart. Empty cells are skipped, # begins a comment. Transfers are derived: a receive before the
  * action that reads it, a send after the action that makes it. The placement is derived, too, from the rank that runs a
  * stage. `trivium schedule --csv` writes any schedule in one direction as such a file. */
 #include "pp/pp_table.h"

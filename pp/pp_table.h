@@ -29,11 +29,11 @@ enum status pp_table_of(const char *path, const struct pp_table **out);
 void pp_table_write(const struct pp_schedule *, const struct pp_shape *, const struct schedule *stages, FILE *);
 
 /* ---- pp_table_row.c ---- */
-/** Make the table's row and placement from what has been read. */
+/** Make the table's row and placement from the cells that were read. */
 void pp_table_make_row(struct pp_table *);
 
 /* ---- pp_table_check.c ---- */
-/** Can the ranks run their lines, each in its order? @errors E_CONFIG with line and cell */
+/** Check that all ranks can run their lines in order. @errors E_CONFIG with line and cell */
 enum status pp_table_check(const struct pp_table *);
 /** "1F0 (line 2, cell 3)". Static storage, 2 in turn. */
 const char *pp_cell_text(const struct pp_table *, const struct pp_cell *);

@@ -1,4 +1,4 @@
-/* A row's schedules in simulated time, where all stages are alike (lib/cost/timeline.h). */
+/* A row's schedules in simulated time, if all stages take the same time (lib/cost/timeline.h). */
 #pragma once
 
 #include "lib/cost/timeline.h"

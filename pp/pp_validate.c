@@ -1,13 +1,13 @@
 /* How far a step may go on weights that may be wrong (--optim-sync validate; lib/run/update.h).
  *
  * Early actions of a stage are its first forwards: all actions before the first backward, which writes gradients. If
- * the weights were wrong, all stages run them again together; until then a stage waits for no other. So an early action
- * may only wait for actions that are early on their own stages: the cut is *consistent*.
+ * the weights were wrong, all stages run their early actions again. Before that no stage runs a later action, so an
+ * early action may only wait for actions that are early on their own stages: the cut is *consistent*.
  *
  *   early(stage)  = the longest beginning of its order without a backward, whose receives all have early sends
  *
- * The cut begins at the first backward and moves to the front while some receive before it has a late send. On a line
- * that never happens: every stage warms up longer than the next. On a V it may.
+ * The cut begins at the first backward. While some receive before the cut has a late send, the cut moves back to that
+ * receive. On a line it never moves, because every stage warms up longer than the next. On a V it may move.
  *
  * A message sent early may be received late. If stages run again, each first drops the messages in flight to it, which
  * under_way counts by channel. In ZB-H2 with p = 4, m = 8, stage 0 has 7 early forwards and stage 1 has 5, so two

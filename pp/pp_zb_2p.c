@@ -5,10 +5,10 @@
  * 2  .  .  F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 W0 B6 W1 B7 W2 W3 W4 W5 W6 W7 .
  * 3  .  .  .  F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7 W0 W1 W2 W3 W4 W5 W6 W7
  *
- * ZB-H2 has no bubble if F = Bi = W. Where they differ, the order has to follow them: given their times and a
- * message's, several policies are tried, and the order with the least bubble is taken. Invented to have (almost) no
- * bubble with the times that GPUs have. Bubble: no closed form; peak 2p microbatches, or as many as --schedule-memory
- * says; 1 copy of the weights.
+ * ZB-H2 has no bubble if F = Bi = W. If these times differ, the order must follow them. Given the times, also of a
+ * message, this file tries several policies and takes the order with the least bubble. Invented to have (almost) no
+ * bubble with the times that GPUs have. Bubble: no closed form; peak 2p microbatches, or as --schedule-memory says; 1
+ * copy of the weights.
  *
  * Source: Qi et al. 2023, "Zero bubble pipeline parallelism", section 3.1. */
 #include "pp/pp_orders.h"

@@ -1,9 +1,9 @@
 /* Zero-bubble schedules in one direction: ZB-H1, ZB-H2, and interleaved with W apart.
  *
  * Backward makes two things. The stage before waits for the gradient of the input, Bi; no stage waits for the gradient
- * of the weights, W. Taken apart, W can fill what 1F1B idles. Here p = 4, m = 8, F = Bi = W = 1; B is Bi.
+ * of the weights, W. As its own action, W can fill 1F1B's idle time. Here p = 4, m = 8, F = Bi = W = 1; B is Bi.
  *
- * ZB-H1: 1F1B; W stays `stage` microbatches behind its B, and what is left fills the drain. Invented to have a third of
+ * ZB-H1: 1F1B; W stays `stage` microbatches behind its B, and later Ws fill the drain. Invented to have a third of
  * 1F1B's bubble in 1F1B's memory. Bubble (p-1)(F+Bi-W); peak min(p, m) microbatches on every stage; 1 copy of the
  * weights.
  * 0  F0 F1 F2 F3 .  .  .  B0 W0 F4 B1 W1 F5 B2 W2 F6 B3 W3 F7 B4 W4 B5 W5 B6 W6 B7 W7
@@ -27,7 +27,7 @@
  * 2  . . F0F1F2F3f0f1f2b0f3b1F4b2w0F5b3w1F6B0w2F7B1w3f4B2W0f5B3W1f6b4W2f7b5W3b6w4. b7w5B4w6B5w7B6W4B7W5W6W7
  * 3  . . . F0F1F2F3f0b0f1b1f2b2f3b3w0F4B0w1F5B1w2F6B2w3F7B3W0f4b4W1f5b5W2f6b6W3f7b7w4B4w5B5w6B6w7B7W4W5W6W7
  *
- * The activations of a microbatch are needed until its W; what B alone frees is less (`trivium show memory`).
+ * W needs most activations of its microbatch, so B alone frees only a part of them (`trivium show memory`).
  *
  * Source: Qi et al. 2023, "Zero bubble pipeline parallelism", section 2. */
 #include "pp/pp_orders.h"

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Schedules without a flush as tables: which weights every microbatch reads, by the formulas; that no version is
- * overwritten while it is needed, and none is kept that is not; and that the table has no end and no deadlock. */
+ * Tables of schedules without a flush. Every microbatch reads the weights that the formulas give. No version is
+ * overwritten while it is needed, and no unneeded version is kept. The tables repeat without deadlock. */
 #include "pp/pp_check.h"
 #include "pp/pp_timeline.h"
 #include "tests/test.h"
@@ -13,7 +13,7 @@ enum { MAX_P = 8, MAX_K = 16, UPDATES = 12 };
 static int at_least_0(int x) { return x > 0 ? x : 0; }
 static int floor_div(int a, int b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
-/* How many updates the weights have had that microbatch t reads; p stages, k microbatches per update. */
+/* The number of updates in the weights that microbatch t reads; p stages, k microbatches per update. */
 static int formula(int schedule, int p, int k, int stage, int t, bool backward) {
     switch (schedule) {
     case SCHEDULE_PIPEDREAM: return at_least_0(floor_div(t - (p - 1 - stage), k));
@@ -23,8 +23,8 @@ static int formula(int schedule, int p, int k, int stage, int t, bool backward) 
     }
 }
 
-/* Walk a stage's table. reads[]: checked against the formula, and that the version's slot still holds it when there are
- * n of them. @return what is wrong, or NULL */
+/* Walk a stage's table. Every action must read the version of the formula, which n_versions slots must still hold.
+ * @return the fault, or NULL */
 static const char *walk(const struct schedule *s, int schedule, int p, int k, int stage, int n_versions) {
     struct schedule all;
     const char *wrong = NULL;
@@ -71,7 +71,7 @@ TEST(test_every_microbatch_reads_what_its_formula_says) {
 
 /* 2BW has two versions by its name, also on stages that read only one. */
 static void check_versions(int schedule, int p, int k, int stage, const struct schedule *s) {
-    check_reads(schedule, p, k, stage, s);                           /* with all of them it works */
+    check_reads(schedule, p, k, stage, s);                           /* n_versions are enough */
     bool fewer_would_do = s->n_versions > 1 && !walk(s, schedule, p, k, stage, s->n_versions - 1);
     if (fewer_would_do && schedule != SCHEDULE_2BW)
         fail_msg("%s p=%d k=%d stage %d keeps %d versions, and one less would do", pp_schedule_at(schedule)->name, p, k,

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * The checker passes what pp_schedule.c makes, and names stage, action and fault of a broken one. */
+ * The checker passes the schedules of pp_schedule.c, and names stage, action and fault of a broken schedule. */
 #include "pp/pp_check.h"
 #include "pp/pp_schedule.h"
 #include "tests/test.h"
@@ -36,7 +36,7 @@ TEST(test_every_schedule_is_sound_with_one_buffer) {
             for (int m = p; m <= 4 * p; m += p) check_sound(&pp_interleaved, p, v, m);
 }
 
-/* Backwards are split for zero-bubble schedules: B, and any time later W. */
+/* Split backwards, as zero-bubble schedules do: W may come any time after its B. */
 static void split_weights(struct schedule *s, int m) {
     s->split_weight = true;
     for (int k = 0; k < m; k++) schedule_add(s, ACTION_W, 0, k);

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * The program after pp's rewrite, for every stage: pure tables, so one process can check all of them. */
+ * The program after pp's rewrite, for every stage. The rewrite is pure, so one process checks all stages. */
 #include "lib/run/combine.h"
 #include "models/gpt/gpt.h"
 #include "pp/pp.h"
@@ -118,7 +118,7 @@ TEST(test_pp_rewrite_cuts_where_it_was_told) {
 /* ---- params ---- */
 static bool is_wte(const struct param *w) { return strcmp(w->name, "embed.wte") == 0; }
 
-/* Each on one stage; the tied embedding on the first and the last, marked there, and nothing else is marked. */
+/* Every param is on one stage, except the tied embedding, on the first and the last. Only the embedding is marked. */
 static void check_params(const struct stages *s) {
     for (int k = 0; k < s->whole.n_params; k++) {
         int held = 0, counted = 0, tied = 0;
@@ -172,8 +172,8 @@ TEST(test_pp_schedule_of_a_plan_is_this_stages) {
     }
 }
 
-/* Head and loss as one operation have nothing to put off: a schedule with W apart takes two, unless the plan says
- * otherwise. */
+/* A fused op for head and loss cannot delay W. So schedules that split W use two ops, unless the plan sets the fused
+ * one. */
 TEST(test_split_schedules_take_head_and_loss_apart) {
     for (int k = 0; k < N_SCHEDULES; k++) {
         struct plan open = parity_plan(), told;

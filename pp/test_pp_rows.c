@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Every row of the list of schedules: it is sound, and what its closed forms say is what the simulator sees. The rates
- * of the zero-bubble paper come out of the tables alone. */
+ * Every schedule of the list is sound, and the simulator measures the values of its closed forms. The tables alone give
+ * the rates of the zero-bubble paper. */
 #include "pp/pp_check.h"
 #include "pp/pp_orders.h"
 #include "pp/pp_timeline.h"
@@ -13,7 +13,7 @@
 
 enum { MAX_P = 32 };
 
-/* All stages of a row, and their step against a clock; false: the row has no schedule of this shape. */
+/* All stages of a row, and a step of them in simulated time. make returns false if the row refuses the shape. */
 struct made {
     const struct pp_schedule *row;
     struct pp_shape x;
@@ -71,7 +71,7 @@ TEST(test_every_row_is_sound) {
 }
 
 /* ---- closed forms ---- */
-/* F = Bi = W, whatever m; else m has to be large enough for a steady state to come about. */
+/* If F = Bi = W, m may be any number; otherwise m must be large enough for a steady state. */
 static void check_bubble(struct made *m, struct pp_work work) {
     bool alike = work.f == work.bi && work.bi == work.w;
     if (!m->row->bubble || m->row->order_all || (m->row->split_weight && m->x.n_microbatches < 2 * m->x.n_stages) ||
@@ -98,13 +98,13 @@ TEST(test_every_rows_peak_is_its_closed_form) {
     each_row((struct pp_work){1, 1, 1}, 16, check_peaks);
 }
 
-/* ---- naive: what talks on pipelines count ---- */
+/* ---- naive: messages and tensors ---- */
 TEST(test_naive_makes_its_rounds) {
     for (int p = 2; p <= 16; p++) {
         struct made m;
         int kept = 0, sent_back = 0;
         assert_true(make(&m, &pp_naive, p, 1, 1, (struct pp_work){0, 0, 0}, 1));
-        assert_close(m.line.makespan, 2 * p - 2, 0);                 /* rounds: nothing but messages takes time */
+        assert_close(m.line.makespan, 2 * p - 2, 0);                 /* only messages take time, 1 each */
         for (int i = 0; i < p; i++)
             for (int k = 0; k < m.stage[i].n; k++) {
                 kept += m.stage[i].actions[k].kind == ACTION_F;
@@ -164,8 +164,8 @@ TEST(test_rates_of_the_zero_bubble_paper) {
     assert_int_equal(n, 12);
 }
 
-/* ZB-2p follows the times. The paper searches; 0.4 points are what another search may be off. Of a microbatch's
- * activations W needs 32h of 34h + 5as, which the paper does not print: .366 for its model of 1.5B, else .432. */
+/* ZB-2p follows the times. The paper's search is another one, so rates may differ by 0.4 points. W needs 32h of the
+ * 34h + 5as activations of a microbatch: .366 for the paper's 1.5B model, .432 for its others (not printed there). */
 TEST(test_zb_2p_is_close_to_the_papers) {
     FILE *f = fopen("tests/anchors/zero_bubble.csv", "r");
     struct line l;
@@ -233,8 +233,8 @@ TEST(test_a_list_obeys_its_memory) {
     }
 }
 
-/* Chunk and rank say which virtual stage it is, and back; a neighbor's neighbor is oneself; both ends of a message know
- * its channel. */
+/* Chunk and rank determine the virtual stage, and the reverse. A neighbor's neighbor is the stage itself. Both ends of
+ * a message have the same channel. */
 static void check_places(struct made *m, struct pp_work work) {
     (void)work;
     for (int i = 0; i < m->x.n_stages; i++)

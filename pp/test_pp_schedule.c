@@ -23,7 +23,7 @@ static void table_fini(struct table *t) {
     for (int i = 0; i < t->p; i++) schedule_fini(&t->stage[i]);
 }
 
-/* A failure must say which of the thousand tables it was. */
+/* A failure must print its table, one of a thousand. */
 static void require(bool ok, const struct table *t, int stage, const char *what) {
     if (!ok) fail_msg("%s p=%d m=%d stage %d: %s", t->row->name, t->p, t->m, stage, what);
 }
@@ -53,13 +53,14 @@ static void check_order(const struct table *t, int stage) {
     require(next[ACTION_W] == 0, t, stage, "weight gradients apart");
 }
 
-/* The action at i + by is this one, of the same microbatch. */
+/* Is the action at i + by of this kind and of the same microbatch? */
 static bool stands_by(const struct schedule *s, int i, int by, enum action_kind kind) {
     int j = i + by;
     return j >= 0 && j < s->n && s->actions[j].kind == kind && s->actions[j].microbatch == s->actions[i].microbatch;
 }
 
-/* A receive directly before what reads it, a send directly after what made it; none at the pipeline's ends. */
+/* A receive is directly before the action that reads it, a send directly after the action that makes it. The ends of
+ * the pipeline have none. */
 static void check_transfers(const struct table *t, int stage) {
     const struct schedule *s = &t->stage[stage];
     bool first = stage == 0, last = stage == t->p - 1;

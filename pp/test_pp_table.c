@@ -1,7 +1,7 @@
 /* ranks: 1 2  device: cpu
  *
- * Schedules from files: what is written is read back the same, what cannot be run is refused with line and cell, and
- * what can trains with the serial run's numbers. */
+ * Schedules from files. A written table is read back the same. A table that cannot run is refused with line and cell. A
+ * table that can run trains with the serial run's numbers. */
 #include "driver/recipe.h"
 #include "pp/pp.h"
 #include "pp/pp_table.h"
@@ -85,7 +85,7 @@ TEST(test_what_cannot_be_run_is_refused_with_line_and_cell) {
 }
 
 /* ---- trained ---- */
-/* The plan's own choices are refused where they are not the file's. */
+/* A plan is refused if its shape is not the file's. */
 TEST(test_a_plan_has_to_be_the_tables) {
     struct plan p = parity_plan();
     struct pp_table *t;
@@ -95,7 +95,7 @@ TEST(test_a_plan_has_to_be_the_tables) {
     pp_options(&p)->schedule = SCHEDULE_FILE;
     snprintf(pp_options(&p)->file, sizeof pp_options(&p)->file, "%s", test_path("table.csv"));
     assert_ok(plan_settle(&p, 2));
-    assert_int_equal(p.n_microbatches, 2);                           /* chosen as the table has it */
+    assert_int_equal(p.n_microbatches, 2);                           /* chosen by the table */
     assert_ok(technique_pp.check(&p));
     p.n_microbatches = 4;
     assert_fails(technique_pp.check(&p), E_CONFIG, "2 microbatches", "and 4");
@@ -103,7 +103,7 @@ TEST(test_a_plan_has_to_be_the_tables) {
     assert_fails(technique_pp.check(&p), E_CONFIG, "2 ranks", "pp=4");
 }
 
-/* Down and back, where the second rank leaves itself two messages before it takes the first: each has a slot. */
+/* On a vee, the second rank sends itself two messages before it receives the first. Each must have a slot. */
 TEST(test_a_table_trains_as_serial_does) {
     struct plan serial = parity_plan(), plan = serial;
     struct reference reference;

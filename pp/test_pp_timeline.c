@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu
  *
- * Schedules against the clock: bubble and peak are their closed forms, and small cases are as computed by hand.
- * Times are integers, which doubles add exactly: compared with ==. */
+ * Schedules in simulated time: bubble and peak equal their closed forms, and small cases equal those computed by hand.
+ * Times are integers, which doubles add exactly, so tests compare with ==. */
 #include "pp/pp_schedule.h"
 #include "pp/pp_timeline.h"
 #include "tests/test.h"
@@ -27,12 +27,12 @@ static struct timeline run(const struct table *t, int depth, double forward, dou
     return line;
 }
 
-/* A failure must say which of the tables it was. */
+/* A failure must print its table. */
 static void require(bool ok, const struct table *t, int stage, const char *what) {
     if (!ok) fail_msg("%s p=%d v=%d m=%d stage %d: %s", t->row->name, t->p, t->v, t->m, stage, what);
 }
 
-/* ---- closed forms, written out here once more: the module's own would agree with its own mistake ---- */
+/* ---- closed forms, written here independently of the module's ---- */
 static int least(int a, int b) { return a < b ? a : b; }
 
 static int peak_of(const struct table *t, int i) {
@@ -115,7 +115,7 @@ TEST(test_messages_take_their_time) {
     table_fini(&t);
 }
 
-/* ---- stages that are not alike, and wires ---- */
+/* ---- unequal stages, and times of messages ---- */
 struct unequal { int forward[MAX_P], wire; };
 static double time_of_unequal(const void *self, int stage, const struct action *a) {
     const struct unequal *u = self;

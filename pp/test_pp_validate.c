@@ -7,7 +7,7 @@
 
 enum { MAX_P = 8 };
 
-/* Where a forward of this virtual edge is sent: its index in the sender's table; -1: nowhere. */
+/* The index, in the sender's table, of the send of a forward to this virtual stage; -1: none. */
 static int send_of(const struct schedule *sender, const struct hop *from, int microbatch) {
     for (int i = 0; i < sender->n; i++) {
         const struct action *a = &sender->actions[i];
@@ -58,7 +58,7 @@ TEST(test_early_actions_are_a_consistent_cut) {
             }
 }
 
-/* As pp_validate.c says of ZB-H2. */
+/* The numbers of ZB-H2 in the comment of pp_validate.c. */
 TEST(test_zb_h2_is_early_with_its_warm_up) {
     struct schedule all[4];
     make(SCHEDULE_ZB_H2, 4, 8, all);
