@@ -1,5 +1,5 @@
-/* Bias by relative position: what T5 has instead of positions. Each head has a table of BUCKETS numbers. The distance
- * from the query at t to the key at j selects the number that is added to their score:
+/* Bias by relative position, which T5 has in place of a position embedding. Each head has a table of BUCKETS numbers.
+ * The distance from the query at t to the key at j selects the number that is added to their score:
  *
  *   s[t,j] = q[t] . k[j] + w[bucket(j - t), h]
  *   dw[n,h] = sum of ds[t,j] over samples, and over t, j with bucket(j - t) = n

@@ -1,10 +1,11 @@
 /* Causal attention by tiles, on the GPU: see attention.h for the formulas. This file chooses the kernels:
  *
- *   bf16, fp16   cuDNN's where it can and may (attention_cudnn.h), else the project's own flash attention on tensor
- *                cores (attention_flash_wmma_*_cuda.cu)
+ *   bf16, fp16   cuDNN's, if it supports the pair and the option allows it (attention_cudnn.h), else our own flash
+ *                attention on tensor cores (attention_flash_wmma_*_cuda.cu)
  *   fp32, fp64   the same algorithm without tensor cores (attention_flash_plain_cuda.cu)
  *
- * and makes delta[t] = dy[t] . y[t], which every backward kernel of ours reads: one number for each query and head. */
+ * It also computes delta[t] = dy[t] . y[t], one number for each query and head, which all of our backward kernels
+ * read. */
 #include "lib/ops/attention/attention_cuda.h"
 #include "lib/ops/attention/attention_cudnn.h"
 

@@ -1,4 +1,4 @@
-/* Causal self-attention of a few new tokens over all that came before, whose keys and values are kept: the key-value
+/* Causal self-attention of a few new tokens over all tokens before them, whose keys and values are in the key-value
  * cache.
  *
  * in[0] holds positions first .. first + n - 1 of the sequence (its T axis says so). First their keys and values are

@@ -1,4 +1,4 @@
-/* What the CUDA attention kernels share: where a head lies, which tile a block has, and the draws of dropout. Only
+/* Functions that the CUDA attention kernels share: a head's addresses, a block's tile, and the draws of dropout. Only
  * attention*_cuda.cu files include this. */
 #pragma once
 

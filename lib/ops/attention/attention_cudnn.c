@@ -38,9 +38,9 @@ enum status attention_cudnn_backward(const struct attention_pair *p) {
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- which pairs ---- */
+/* ---- pairs that cuDNN runs ---- */
 
-/* What every version of cuDNN's kernels can do: T in whole tiles and heads of whole 16 bytes. Backward of more than 128
+/* The limits of cuDNN's kernels in every version: T in whole tiles, heads of whole 16 bytes. Backward of more than 128
  * channels needs Hopper. */
 static int64_t most_D(bool backward) { return backward && !TRIVIUM_HOPPER ? 128 : 256; }
 static bool sizes_fit(int64_t T, int64_t D, double dropout, bool backward) {
@@ -109,8 +109,8 @@ struct cached {
     enum dtype dtype;
     struct attention_graph_shape s;
     struct attention_graph graph;
-    cudnnBackendDescriptor_t plan;   /* NULL: cuDNN has none, */
-    char why[160];                   /* for this reason */
+    cudnnBackendDescriptor_t plan;   /* NULL: cuDNN has no plan */
+    char why[160];                   /* why cuDNN has none */
     int64_t engine;
     struct cached *next;
 };

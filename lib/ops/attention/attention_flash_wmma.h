@@ -1,22 +1,22 @@
-/* Flash attention on tensor cores, for bf16 and fp16: what forward and backward share. Only
+/* Flash attention on tensor cores, for bf16 and fp16: functions that forward and backward share. Only
  * attention_flash_wmma_*_cuda.cu files include this.
  *
- * A block is 4 warps and has a tile of 64 rows of one head (queries, or keys), of which a warp owns 16. It goes over
- * tiles of N columns (keys, or queries). Everything is made of two products per warp:
+ * A block is 4 warps and has a tile of 64 rows of one head (queries, or keys), of which a warp owns 16. It loops over
+ * tiles of N columns (keys, or queries). Each warp computes two kinds of products:
  *
  *   wmma_scores       s (16,N) = a (16,D) b (N,D)^T            b: a tile of N vectors, shared by the block
  *   wmma_accumulate   c (16,D) += p (16,N) b (N,D)             c stays in registers for the whole loop
  *
- * N is 64; backward, for heads of more than 160 channels, 32: four tiles of 64 would not fit into an A100's 163 KiB of
- * shared memory, nor the scores into registers next to c.
+ * N is 64. In backward, for heads of more than 160 channels, N is 32, because four tiles of 64 would not fit into an
+ * A100's 163 KiB of shared memory, nor the scores into registers next to c.
  *
- * Which element of a fragment a thread holds is unspecified. So what is done by rows goes through the warp's scratch
- * in shared memory, 16 rows of N + 8 floats: first N scores, fp32; then in the same bytes N elems of p, and from float
- * N / 2 on the row's factor, 16 times: loaded as a fragment, it multiplies each row of c by its own factor, element by
- * element.
+ * It is unspecified which thread has which element of a fragment. So work by rows goes through the warp's scratch in
+ * shared memory, 16 rows of N + 8 floats. A row first has N scores in fp32; then, in the same bytes, N elems of p, and
+ * from float F_AT on 16 copies of the row's factor. Loaded as a fragment, the copies multiply each row of c by its
+ * factor, element by element.
  *
- * Tiles hold D rounded up to DP, a compiled size, with zeros; a row has 8 elems more, so that 8 rows of one column of
- * 16 bytes lie in different banks. Positions after T are zeros. */
+ * Tiles hold D rounded up to DP, a compiled size, and zeros beyond D. A row has 8 elems more, so that 8 rows of one
+ * column of 16 bytes are in different banks. Positions after T are zeros. */
 #pragma once
 
 #include "lib/ops/attention/attention_cuda.h"

@@ -5,15 +5,15 @@
  * order:
  *
  *   keys      a block has 64 keys and goes over the queries from there on:   dv += (m p)^T dy     dk += ds^T q
- *             (of one head after the other that shares them)
+ *             (of the heads that share them, one after the other)
  *   queries   a block has 64 queries and goes over the keys up to there:     dq += ds k
  *
- * Both compute scores and dy v^T: that makes 7 products, where one kernel with atomic additions to dq needs 5, but the
- * bits are the same each time. Scores, dy v^T and sums are fp32; p and ds are rounded to the element type once, for
- * their products.
+ * Both kernels compute scores and dy v^T, 7 products in all. One kernel with atomic additions to dq needs 5 products,
+ * but its bits change from run to run. Scores, dy v^T and sums are fp32; p and ds are rounded to the element type once,
+ * for their products.
  *
- * dk and dv of 64 keys are 2 x 64 D floats, which stay in registers: 128 of a thread's 255 where D is 128. For larger
- * heads the first kernel runs twice, once for dk and once for dv, and computes the scores a third time. */
+ * dk and dv of 64 keys are 2 x 64 D floats, which stay in registers: for D = 128, 128 of a thread's 255. For larger
+ * heads the first kernel runs twice, once for dk and once for dv, so that scores are computed three times. */
 #if defined ELEM_bf16 || defined ELEM_fp16
 #include "lib/ops/attention/attention_flash_wmma.h"
 
@@ -34,9 +34,9 @@ __device__ static inline void load_statistics(float *lse, float *delta, int64_t 
     delta[threadIdx.x] = t < a->p.Tq ? head->delta[t] : 0.0f;
 }
 
-/* s (16 keys, N queries) becomes m p, dp = v dy^T becomes ds, as elems in the same rows; WHAT selects one or both. A
- * lane has queries l and (of 64) l + 32, and of each four keys at a time, which are one Philox block. t0, j0: first
- * query, first key. */
+/* s (16 keys, N queries) becomes m p, and dp = v dy^T becomes ds, as elems in the same rows; WHAT selects one or both.
+ * Lane l has query l, and if N is 64 query l + 32. It takes four keys at a time, which are one Philox block. t0, j0:
+ * first query, first key. */
 template <int N, int WHAT>
 __device__ static inline void score_gradient_of_keys(float *s, float *dp, const float *lse, const float *delta,
                                                      int64_t t0, int64_t j0, const struct attention *a,
@@ -111,7 +111,7 @@ flash_backward_keys_wmma(struct attention a) {
             if (WHAT & DK) wmma_accumulate<DP, N>(dk, dp, q);
         }
     }
-    head = head_of(&a, first_head);   /* again: values used only after the loop take no registers in it */
+    head = head_of(&a, first_head);   /* computed again, to use no registers in the loop */
     const struct rows_out to_k = gradient_rows(&a, a.p.dk, head.dk, a.p.Tk, a.p.add_keys),
                           to_v = gradient_rows(&a, a.p.dv, head.dv, a.p.Tk, a.p.add_keys);
     if (WHAT & DK) wmma_store<DP, N>(to_k, j, dk, (float)a.p.scale, s, &a);
@@ -120,8 +120,8 @@ flash_backward_keys_wmma(struct attention a) {
 
 /* ---- dq: rows are queries, columns keys ---- */
 
-/* s (16 queries, N keys) and dp = dy v^T become ds over s, as elems. Two lanes have a row; at step i they read groups
- * 2i and 2i + 1 of four keys, and then write their ds over what was group i. t: the lane's query; j0: first key. */
+/* Compute ds, as elems, from s (16 queries, N keys) and dp = dy v^T; ds overwrites s. Two lanes have a row. At step i
+ * they read groups 2i and 2i + 1 of four keys, and write their ds over group i. t: the lane's query; j0: first key. */
 template <int N>
 __device__ static inline void score_gradient_of_queries(float *s, const float *dp, float lse, float delta, int64_t t,
                                                         int64_t j0, const struct attention *a,

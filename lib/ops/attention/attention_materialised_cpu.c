@@ -1,5 +1,5 @@
-/* Attention as its formulas stand, with the probabilities p (B,H,T,T) saved from forward to backward, and their
- * dropout too where the step stores it. See attention.h. One head of one sample at a time; threads divide the heads. */
+/* Attention as its formulas stand. Forward saves the probabilities p (B,H,T,T) for backward, and their dropout, if the
+ * step stores it. See attention.h. One head of one sample at a time; threads divide the heads. */
 #include "lib/ops/attention/attention_cpu.h"
 
 kernel CPU(attention_materialised_forward), CPU(attention_materialised_backward_input);

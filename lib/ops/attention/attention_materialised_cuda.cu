@@ -1,5 +1,5 @@
-/* Attention as its formulas stand, with the probabilities p (B,H,T,T) saved from forward to backward, and their dropout
- * too where the step stores it. See attention.h; attention_tile_cuda.h for each thread's part of a tile.
+/* Attention as its formulas stand. Forward saves the probabilities p (B,H,T,T) for backward, and their dropout, if the
+ * step stores it. See attention.h; attention_tile_cuda.h for each thread's part of a tile.
  *
  * This is the teaching form. It has tiles only so that neighboring threads read neighboring addresses. Scores are
  * computed twice, once for the maximum and the sum of a row, once for p. Only what the step saves is stored, and delta

@@ -1,5 +1,5 @@
-/* Queries and keys that meet: what the kernels of blocked attention work on. Attention over a whole sequence is one
- * pair. Where a sequence is sharded (cp/), a rank's queries make a pair with the keys of each rank in turn, and the
+/* A pair of queries and keys, the work of one call of the blocked attention kernels. Attention over a whole sequence is
+ * one pair. If a sequence is sharded (cp/), a rank's queries make a pair with the keys of each rank in turn, and the
  * running softmax merges the results:
  *
  *   y_s, lse_s of each pair     lse = log sum_s e^lse_s     y = sum_s e^(lse_s - lse) y_s
@@ -34,7 +34,7 @@ struct attention_pair {
     int64_t shared_by;                       /* neighboring heads that share the same keys and values */
     double scale;                            /* factor of the scores: 1 / sqrt(D) */
     enum dtype dtype;                        /* the elements' */
-    enum attention_core core;                /* on CUDA: whose kernels */
+    enum attention_core core;                /* on CUDA: cuDNN's or our own kernels */
     bool causal;                            /* Tq = Tk, the same positions: query i sees keys 0 .. i. false: all keys */
     /* For dropout, which draws by position in the whole sequence. */
     struct dropout dropout;
@@ -44,11 +44,11 @@ struct attention_pair {
     struct attention_vectors dy, dq, dk, dv;
     void *lse;                               /* reals: query t of head h of sample b at lse_row (b H + h) + t */
     int64_t lse_row;
-    bool sums;                               /* dq, dk, dv are sums in real, and added to */
-    bool add_queries, add_keys;              /* dq, or dk and dv, are elements that are added to */
+    bool sums;                               /* dq, dk, dv are in real, and the kernel adds to them */
+    bool add_queries, add_keys;              /* dq, or dk and dv, are in elements, and the kernel adds to them */
     int n_threads;
     const struct device *device;
-    struct attention_table table;            /* on the CPU alone */
+    struct attention_table table;            /* only on the CPU */
     void *work;                              /* attention_pair_reals for each thread */
     void (*between)(void);                   /* the first thread calls it after each of its heads; NULL: no call */
 };
@@ -86,8 +86,8 @@ typedef enum status attention_unpack_kernel(const struct attention_copy *, bool 
 struct attention_pair_kernels {
     attention_pair_kernel *forward;          /* y and lse of the pair */
     attention_pair_kernel *backward;         /* dq, dk, dv of the pair, from lse and y over all keys */
-    attention_merge_kernel *merge_begin;     /* no pair yet */
-    attention_merge_kernel *merge;           /* one more pair */
+    attention_merge_kernel *merge_begin;     /* start without a pair */
+    attention_merge_kernel *merge;           /* add one pair */
     attention_merge_end_kernel *merge_end;   /* all pairs: y (B,T,H,D) elements, lse (B,H,T) reals */
     attention_pack_kernel *pack;             /* dense (B,T,width) = vectors */
     attention_unpack_kernel *unpack;         /* vectors of elements = or += dense reals */

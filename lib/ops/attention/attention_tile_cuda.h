@@ -1,13 +1,13 @@
-/* Tiles of 32 queries by 32 keys without tensor cores, for any element type: what the plain blocked kernels and the
- * materialised ones are made of. A block is 8 warps; a warp owns 4 rows of the tile, and its 32 lanes are the 32
- * columns. So a row's maximum and sum are a warp's. Rows are queries and columns keys, or the other way round.
+/* Tiles of 32 queries by 32 keys without tensor cores, for any element type, for the plain blocked kernels and the
+ * materialised ones. A block is 8 warps; a warp owns 4 rows of the tile, and its 32 lanes are the 32 columns. So a
+ * row's maximum and sum stay within a warp. Rows are queries and columns keys, or the other way round.
  *
- * Tiles lie in dynamic shared memory, in real: rows of D numbers, `ld` = D or D + 1 apart, which is odd, so that 32
- * lanes that read one column hit 32 banks.
+ * Tiles are in dynamic shared memory, in real. Their rows of D numbers are `ld` apart, the odd one of D and D + 1, so
+ * that 32 lanes that read one column read 32 banks.
  *
- * Four tiles of doubles of more than 128 channels would not fit there. Kernels are compiled twice: in the WIDE form,
- * for heads of 129 to 256 channels, a tile has room for 128 of them. Each product (tile_dots, tile_add_products) then
- * brings in the channels that it needs, 128 at a time, itself; else the kernel has loaded whole tiles before.
+ * Four tiles of doubles with more than 128 channels would not fit into shared memory. So kernels are compiled twice. In
+ * the WIDE form, for heads of 129 to 256 channels, a tile has room for 128 channels, and each product (tile_dots,
+ * tile_add_products) loads the channels that it needs, 128 at a time. In the other form the kernel loads whole tiles.
  *
  * Only attention*_cuda.cu files include this. */
 #pragma once

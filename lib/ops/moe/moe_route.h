@@ -13,8 +13,8 @@
  *
  *   S = min(g, ceil(capacity g k / E))        capacity 0: S = g, and nothing is dropped
  *
- * Losses, for a group, so that they can be summed over anything; f_e = choices of e / (g k), dropped ones too, is a
- * constant in backward; p_e = mean of P[e] over the group; N tokens globally, loss_weight = 1/N:
+ * Losses of one group, which are summed over groups. f_e = choices of e / (g k), with the dropped ones, is a constant
+ * in backward; p_e = mean of P[e] over the group; N: tokens of the global batch, loss_weight = 1/N:
  *
  *   aux E g/N sum_e f_e p_e  +  z/N sum_t lse_t^2          lse = log sum_e e^logit
  *
