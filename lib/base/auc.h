@@ -1,7 +1,7 @@
 /* The exact area under the ROC curve: the probability that a click scores higher than a sample without a click.
  * A pair with equal scores counts half.
  *
- *   AUC = sum over clicks of (non-clicks with a lower score + half of the equal ones) / (clicks x non-clicks)
+ *   AUC = sum over clicks of (L + E / 2) / (clicks x non-clicks)       L, E: non-clicks with a lower, an equal score
  *
  * Every score is kept and sorted: no histogram. Source: Hanley and McNeil 1982. */
 #pragma once

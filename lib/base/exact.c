@@ -7,7 +7,7 @@
 enum { LIMB_BITS = 32, LOWEST = -320, MOST_ADDED = 1 << 30, DOUBLE_BITS = 53, ALONE = 4 << 10 };
 #define LIMB_MASK 0xFFFFFFFFu
 
-/* Carry: then each limb is in [0, 2^32), except the last, which keeps the sign. */
+/* Carry from each limb to the next. Then each limb is in [0, 2^32), except the last, which keeps the sign. */
 static void carry(int64_t limb[EXACT_LIMBS]) {
     for (int i = 0; i + 1 < EXACT_LIMBS; i++) {
         int64_t over = limb[i] >> LIMB_BITS;

@@ -29,7 +29,7 @@ union option_value {
 /* ---- option.c ---- */
 /** Index of the option whose name is the first `length` bytes of `name`; -1: unknown. */
 int option_find(const struct options *, const char *name, size_t length);
-/** Fail with E_USAGE and the nearest known name; with "--" if the source is the command line. */
+/** Fail with E_USAGE, and suggest the nearest known name, with "--" if the source is the command line. */
 enum status option_unknown(const struct options *, const char *name, size_t length, enum option_source);
 /** Check text and set the option of this index, unless its value has a stronger source. */
 enum status option_assign(struct options *, int index, const char *text, enum option_source);

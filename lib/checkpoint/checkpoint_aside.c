@@ -4,7 +4,7 @@
  * these, it would keep them and remove the newest steps of this run, because their numbers are smaller. So before its
  * first save a run renames them into a separate folder, from which a run can resume:
  *
- *     SAVE/aside-1/step-00000040     and what lies between
+ *     SAVE/aside-1/step-00000040     and all other steps after 10
  *     SAVE/aside-1/latest            the newest of them
  *     SAVE/latest                    the step that this run has resumed; a run from scratch has none before its save
  *

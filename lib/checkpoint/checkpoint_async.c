@@ -1,8 +1,8 @@
-/* Saving during training (overview in checkpoint.h): a copy at the edge of a step, and a thread that writes it.
+/* Saving during training (overview in checkpoint.h): a copy between two steps, and a thread that writes the copy.
  *
- * The thread writes this rank's file. Only the training thread communicates with other ranks. At later edges of steps
- * it asks whether all files are written; when they are, rank 0's thread publishes the step. A process that is killed
- * meanwhile leaves an unfinished folder, like any other save. */
+ * The thread writes this rank's file. Only the training thread communicates with other ranks. Between later steps it
+ * asks whether all files are written; when they are, rank 0's thread publishes the step. A process that is killed
+ * meanwhile leaves an unfinished folder, as in any other save. */
 #include "lib/base/clock.h"
 #include "lib/base/integer.h"
 #include "lib/comm/comm.h"

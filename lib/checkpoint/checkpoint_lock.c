@@ -9,9 +9,9 @@
  * When rank 0's host falls silent, an elastic job goes on in a new epoch, with another rank 0. The old rank 0 may still
  * run, frozen or behind a cut network, and hold the lock. So the file's second line has the job and the epoch. The rank
  * 0 of a newer epoch of the same job does not wait: it makes and locks a new file, and renames it to .lock. The old
- * rank 0 still has a lock, on a file without a name. Before each change of the folder it reads .lock again, and finds
- * that .lock has been replaced (checkpoint_lock_check). If it freezes after that check, it may still make this one
- * change late: name an older step, or make `latest` name one, until the next save. */
+ * rank 0 still has a lock, on a file without a name. Before each change of the folder the old rank 0 reads .lock again,
+ * and finds that it has been replaced (checkpoint_lock_check). If it freezes after this check, it may still make one
+ * change late: rename an older step into place, or make `latest` name an older step, until the next save. */
 #include "lib/checkpoint/checkpoint_lock.h"
 
 #include "lib/base/clock.h"
@@ -85,7 +85,7 @@ static bool is_here(const struct owner *o) {
     return strcmp(host, o->host) == 0;
 }
 
-/* The number of epochs by which the owner's is older than this rank's; 0: the owner is of another job. */
+/* The number of epochs by which the owner of the lock is behind this rank; 0: the owner is of another job. */
 static int epochs_behind(const char *text) {
     const char *line = strchr(text, '\n');
     char job[64];

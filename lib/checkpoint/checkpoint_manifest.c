@@ -27,8 +27,8 @@ void manifest_fini(struct manifest *m) {
     json_decref(m->names);
 }
 
-/* Read a 64-bit number, which is a text of these digits only (strtoull would also accept blanks, signs and 0x). If it
- * is not one, *ok is false, and the result is 0. */
+/* Read a 64-bit number from a text that may have only these digits (strtoull would also accept blanks, signs and 0x).
+ * For any other text *ok is false, and the result is 0. */
 static uint64_t digits(const json_t *from, const char *key, const char *letters, int base, bool *ok) {
     const char *text = json_string_value(json_object_get(from, key));
     *ok = text && *text && text[strspn(text, letters)] == 0;

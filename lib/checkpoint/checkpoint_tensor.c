@@ -47,7 +47,7 @@ enum status checkpoint_weight_dtype(const struct checkpoint_reader *r, const cha
     return FAIL(E_FORMAT, "%s: no file has the weight %s; the checkpoint is not whole", r->manifest.path, param);
 }
 
-/* Do the files have that many elements? Checked before memory of that size is written. */
+/* Check that the files have all wanted elements, before memory of that size is written. */
 static enum status check_amount(const struct checkpoint_reader *r, const char *param, int64_t wanted) {
     int64_t n = 0;
     for (int i = 0; i < r->manifest.n; i++) {

@@ -25,7 +25,7 @@ static int folder_length(const char *path) {
     return slash ? (int)(slash - path) + 1 : 0;
 }
 
-/* "folder of path/name" */
+/* Make the path of the file `name` in the folder of `path`. */
 static enum status beside(const char *path, const char *name, char out[CHECKPOINT_PATH_MAX]) {
     int length = snprintf(out, CHECKPOINT_PATH_MAX, "%.*s%s", folder_length(path), path, name);
     return length < CHECKPOINT_PATH_MAX

@@ -21,8 +21,8 @@
  * attention saves no tensor of size as^2b: with redrawn masks a layer saves sbh (4e + 12e/t), which at t = 1 and e = 2
  * is 32 sbh. Selective recomputation then recomputes ln1, ln2 and gelu: sbh (2e + 8e/t).
  *
- * Statistics are one or two numbers for each position or head. The paper's formulas leave them out. The counter below
- * has them apart, in numbers of the accumulator's size: 2 x 2 sb of layernorms (with sp: /t), abs/t of attention. */
+ * Statistics are one or two numbers for each position or head. The paper's formulas leave them out; activations_count
+ * has them apart. There are 2 x 2 sb of layernorms (with sp: /t) and abs/t of attention, of the accumulator's size. */
 #pragma once
 
 #include "lib/program/lower.h"

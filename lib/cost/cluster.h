@@ -57,7 +57,7 @@ struct cluster {
     int n_levels;
     double call_s;                           /* fixed cost of each collective and message */
     double overlap_part;                     /* the largest fraction of an exchange that computation can hide */
-    double overlap_slowdown;                 /* computation during an exchange takes 1 + overlap_slowdown as long */
+    double overlap_slowdown;                 /* fraction by which an exchange slows computation down */
 
     double mtbf_rank_s;                      /* mean time between failures of a rank; 0: a rank never fails */
     double jitter_cv;                        /* of a node's step time: standard deviation / mean */

@@ -24,7 +24,7 @@ struct timed_product { struct matmul product; double seconds; };
  *  times when the times scatter. @return as fit_relative */
 double fit_products(const struct timed_product *, int n, double peak, struct cluster *);
 
-/** Fit *rate, in units (bytes, flops) a second, to the sum over rows of seconds - launch_s. @return as fit_relative */
+/** *rate: all units (bytes, flops) divided by the sum over rows of seconds - launch_s. @return as fit_relative */
 double fit_rate(const double *units, const double *seconds, int n, double launch_s, double *rate);
 
 /** A timed collective of all ranks, or a message between two, over one level; bytes as for wire_seconds. */

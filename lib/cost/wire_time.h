@@ -10,7 +10,7 @@
  *
  *   gather and scatter: a ring over all n ranks, so that the latency is (n-1) a of the outermost level, and 0 at inner
  *                   levels
- *   all_to_all      max over levels of S (beyond/n) / bw, plus (n-1) a; beyond: the peers outside the next inner level
+ *   all_to_all      max over levels of S (beyond/n) / bw, plus (n-1) a; beyond: peers outside the next inner unit
  *   send            S/bw + a of the outermost level that the group crosses: its slowest link
  *   broadcast       S/bw + log2(i) a at each level
  *

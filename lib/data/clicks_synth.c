@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double DENSE_STD = 0.6, SPARSE_STD = 1.0, BIAS = -1;   /* of the logit's sums. A third of labels are 1 */
+static const double DENSE_STD = 0.6, SPARSE_STD = 1.0, BIAS = -1;   /* BIAS makes about a third of the labels 1 */
 
 struct synth { struct clicks_layout layout; uint64_t seed, ids, dense, label, weight, order; double a, c; };
 

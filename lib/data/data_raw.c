@@ -1,7 +1,6 @@
 /* Files of tokens without a header: u16, as nanoGPT's prepare.py writes them (train.bin), or u32. The file does not
- * record its format, so the reader checks for two mistakes. A file that is plain text is refused. In u32 tokens read as
- * u16, every second number is small. The third mistake, u16 tokens read as u32, gives numbers beyond every vocabulary,
- * and data_sample refuses them. */
+ * record its format, so the reader refuses two likely mistakes: plain text, and u32 tokens read as u16, in which every
+ * second number is small. u16 tokens read as u32 give numbers beyond every vocabulary, which data_sample refuses. */
 #include "lib/data/data_private.h"
 
 #include <inttypes.h>

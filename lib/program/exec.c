@@ -95,7 +95,7 @@ static struct call call_of(struct exec *e, struct place at, const struct row *r)
     c.training = at.training;
     c.watched = e->watched;
     c.seed = e->seed;
-    c.n_step = e->n_step + (uint64_t)(at.action->microbatch / e->schedule->n_microbatches); /* more without a flush */
+    c.n_step = e->n_step + (uint64_t)(at.action->microbatch / e->schedule->n_microbatches); /* or of a later step */
     c.first_sample = schedule_first_sample(at.action->microbatch % e->schedule->n_microbatches,
                                            e->mesh->place.rank.dp, e->workers, e->micro);
     c.loss_weight = e->loss_weight;

@@ -1,8 +1,8 @@
-/* The executor: interprets the schedule, and for each action the rows of its tape. It decides nothing: marks in the
- * rows say which gradients a row sets or completes, and which rows run as one kernel (gradients.c, join.c).
+/* The executor: interprets the schedule, and for each action the rows of its tape. The executor decides nothing: marks
+ * in the rows say which gradients a row sets or completes, and which rows run as one kernel (gradients.c, join.c).
  *
- * It owns the requests in flight. Its input is program, chunks, schedule, memory plan, arenas and mesh, and the
- * callbacks of struct exec_hooks. */
+ * The executor owns the requests in flight. Its input is program, chunks, schedule, memory plan, arenas and mesh, and
+ * the callbacks of struct exec_hooks. */
 #pragma once
 
 #include "lib/base/exact.h"

@@ -2,8 +2,8 @@
  *
  * Whether a pair may be joined depends on ops, types and overlaps of operands. Overlaps are known before memory is
  * allocated: in an action, the values of one class and role lie in one stretch of memory, and each param has a stretch
- * of its own. So the operands are bound to made-up addresses, a stretch far from the next, which are compared but never
- * read.
+ * of its own. So the operands are bound to artificial addresses, with the stretches far apart. The addresses are
+ * compared but never read.
  *
  * Events of params may lie between the two rows. PARAM_NEEDED of the second row then comes before the kernel, a little
  * earlier, and PARAM_DONE after it, a little later. But only events that move no memory may change places with the

@@ -25,7 +25,7 @@ struct row {
     int id;                    /* index of the step; of the param for PARAM_* and GRAD_READY; of the slot for PARK,
                                 * UNPARK and COPIED, which copy in[0] to out[0] */
     int in[MAX_IN], out[MAX_OUT], din[MAX_IN], dout[MAX_OUT], weight[MAX_WEIGHTS], dweight[MAX_WEIGHTS], work;
-    unsigned accumulate;       /* bit i: din[i] += */
+    unsigned accumulate;       /* bit i: the row adds to din[i] */
     unsigned fresh;            /* bit i: the row sets dweight[i]; if it is resident, in the first action only */
     bool final;              /* GRAD_READY: the gradient is complete, if this is the step's last action (gradients.c) */
     int wait;                  /* the ROW_WAIT that completes this row; -1: the row completes by itself */

@@ -1,7 +1,7 @@
 /* The static memory plan: every byte of every role gets its place before the first step.
  *
  *   act    [ scratch | frames ]   scratch: values of one action; frames: values that a microbatch keeps from its F to
- *                                 its B (or W), packed over the schedule's time line like rooms in a hotel
+ *                                 its B (or W), packed over the schedule's time line
  *   work   [ the run's numbers | scratch ]
  *   comm   [ scratch (gathered params) | rings | techniques' buffers ]
  *   param, grad, optim            one place for each param

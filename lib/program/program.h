@@ -5,9 +5,9 @@
  *   step    one line: an op over slots and params (lib/ops/op.h)
  *   block   a stretch of steps between two boundaries: embedding | a layer | head and loss
  *
- * A model builds it (models/), techniques rewrite it (tp inserts steps and narrows axes, pp drops other stages' blocks,
- * recompute marks slots), and lowering (lower.h) turns it into rows. Nothing here needs a device or a peer: any process
- * can build and rewrite the program of any rank, so a laptop can plan a cluster. */
+ * A model builds the program (models/), techniques rewrite it (tp inserts steps and narrows axes, pp drops other
+ * stages' blocks, recompute marks slots), and lowering (lower.h) turns it into rows. None of this needs a device or a
+ * peer: any process can build and rewrite the program of any rank, so a laptop can plan a cluster. */
 #pragma once
 
 #include "lib/comm/mesh.h"

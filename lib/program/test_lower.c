@@ -141,7 +141,7 @@ TEST(test_backward_over_in_shares_when_nobody_else_reads_the_operand) {
 }
 
 TEST(test_backward_over_in_does_not_share_what_is_read_later) {
-    int y = add(&op_reads_out, "y", x);                              /* its backward reads y after z's */
+    int y = add(&op_reads_out, "y", x);                              /* y's backward reads y after z's */
     add(&op_over_in, "z", y);
     lower(false);
     assert_false(share(input_of("a.z")->in[0], input_of("a.z")->din[0]));

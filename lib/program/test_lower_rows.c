@@ -45,7 +45,7 @@ TEST(test_replay_stops_at_a_kept_slot) {
     assert_false(crosses(k.in[0]));
 }
 
-/* A replay of a view replays the slot below the view, and opens the window of the param that this uses again. */
+/* A replay of a view replays the slot below the view, and opens the window of the param of that slot's step. */
 TEST(test_replay_passes_views_and_opens_param_windows) {
     int w = tiny_param(&p, "w"), y = add_weighted(&op_bias, "y", x, w);
     add(&op_reads_in, "z", add(&op_enter, "e", y));

@@ -158,7 +158,7 @@ static double looks(int n, int alive, int n_sizes) {
     return (double)p.looks;
 }
 
-/* 16 times as many intervals may cost 16 log(16 n) / log(n) = 23.1 times as much; comparing all pairs costs 256. */
+/* 16 times as many intervals may cost 16 log(16 n) / log(n) = 23.1 times as much; comparing all pairs, 256 times. */
 TEST(test_cost_grows_with_n_log_n) {
     const int n = 512;
     assert_true(looks(16 * n, 1, 1) < 23.2 * looks(n, 1, 1));

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* The initial values of a rank's part of a param, in host memory. They start as zeros, which padding stays. */
+/* The initial values of a rank's part of a param, in host memory. They start as zeros, and padding stays zero. */
 struct initial { char *weight, *master; int64_t weight_bytes, state_bytes; };
 
 static enum status initial_new(const struct param *w, struct initial *v) {
@@ -31,7 +31,7 @@ static void draw(const struct param *w, uint64_t seed, const struct initial *v) 
         int64_t global = shape_global_index(&w->type.shape, first + i);
         double normal = global >= 0 && w->init_std > 0 ? rng_normal(seed, stream, (uint64_t)global) : 0;
         double value = global >= 0 ? w->init_constant + w->init_std * normal : 0;
-        if (w->master) value = (double)(float)value;                 /* weight: the master rounded */
+        if (w->master) value = (double)(float)value;                 /* the weight is the rounded master */
         dtype_set(v->weight, w->type.dtype, i, value);
         int64_t own = first + i - w->own_first;
         if (v->state_bytes && own >= 0 && own < w->own_n) dtype_set(v->master, w->state_dtype, own, value);

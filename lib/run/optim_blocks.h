@@ -3,8 +3,8 @@
  *   block     own elements of one or more params, in the order of the params; as many as fit into a slot
  *   slot      the host memory that a block has while it is read, updated and written. There are three: one block is
  *             read while another is updated and a third is written
- *   staged    an array that passes through the slot: states in a file; and on a GPU gradients and weights. States in
- *             host memory are updated where they are
+ *   staged    an array that passes through the slot: states in a file; on a GPU also gradients and weights. States in
+ *             host memory are updated in place
  *
  * Arrays in a file begin and end at page boundaries (memory.c), and a param is cut at whole pages. So with any window a
  * step reads and writes, of each staged array of a file,
@@ -37,7 +37,7 @@ struct optim_blocks {
 bool optim_is_offloaded(const struct program *, const struct param *);
 /** Does an array of a param pass through a slot? */
 bool optim_is_staged(const struct program *, const struct param *, enum fixed_array);
-/** Is it read from the file, and written back to it? */
+/** Is a staged array read into the slot before the update? Is it written back after the update? */
 bool optim_array_is_read(const struct param *, enum fixed_array);
 bool optim_array_is_written(enum fixed_array);
 

@@ -1,6 +1,6 @@
 /* The plan: the user's options. One struct has two states. The option table fills in a *requested* plan, in which some
- * values may be open. plan_settle computes these and checks all. All other code reads a *settled* plan, and never
- * changes it. */
+ * values may be open. plan_settle computes the open values and checks all values. All other code reads a *settled*
+ * plan, and never changes it. */
 #pragma once
 
 #include "lib/base/option.h"
@@ -124,8 +124,8 @@ void *plan_own(const struct plan *, const struct own_options *);
 enum status plan_settle(struct plan *, int world);
 /** The part of plan_settle that reads the machine: it replaces auto in device and precision. @errors E_CONFIG */
 enum status plan_settle_device(struct plan *);
-/** Do steps overlap, so that ranks are at different updates at the same time? A technique that cannot run with this
- *  refuses it in its check. */
+/** Do steps overlap, so that ranks are at different updates at the same time? A technique that does not support this
+ *  refuses the plan in its check. */
 bool plan_is_asynchronous(const struct plan *);
 /** The option that makes an asynchronous plan a synchronous one, for a message: "schedule 1f1b". */
 const char *plan_synchronous_option(const struct plan *);
@@ -143,12 +143,12 @@ enum status plan_use_comm(const struct plan *, bool time_work, double slowdown);
  *  the host.
  *  @collective{world} @errors E_COMM, E_DEVICE */
 enum status plan_transport(const struct plan *, const struct device *, enum comm_transport *out);
-/** Read the plan's links; links that it does not name stay unchanged. Pure. @errors E_CONFIG */
+/** Read the plan's links; links that the plan does not name stay unchanged. Pure. @errors E_CONFIG */
 struct hop_links;
 enum status plan_links(const struct plan *, struct hop_links *);
 /** The plan's emulated nodes; ranks_per_node is 0 if no nodes are emulated. Pure. */
 struct nodes plan_nodes(const struct plan *);
-/** Are nodes or links emulated? If so, reports must mention it. Pure. */
+/** Are nodes or links emulated? If so, reports must mention the emulation. Pure. */
 bool plan_emulates(const struct plan *);
 static inline bool plan_emulates_links(const struct plan *p) {
     return comm_options(p)->link_inside[0] || comm_options(p)->link_between[0];
@@ -166,7 +166,7 @@ enum status plan_check_sums(const struct plan *);
 static inline int64_t plan_bucket_bytes(const struct plan *p) { return (int64_t)(grad_options(p)->bucket_mb * 0x1p20); }
 /** The bytes of the buffer in host memory through which a rank reads and writes its file, at most. Pure. */
 static inline int64_t plan_window_bytes(const struct plan *p) { return (int64_t)(offload_options(p)->window * 0x1p20); }
-/** The codec of gradients that are sent. plan_has_feedback: is its rounding error added to the next step's gradient?
+/** The codec of sent gradients. plan_has_feedback: is the codec's rounding error added to the next step's gradient?
  *  Both are pure. */
 struct codec plan_codec(const struct plan *);
 bool plan_has_feedback(const struct plan *);

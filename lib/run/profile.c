@@ -90,7 +90,7 @@ static struct line line_of(const struct run *r, int step, const struct work *wor
     return l;
 }
 
-/* Add l to the line of the same operation, and if by_name of the same name. */
+/* Add l to the line of the same operation (and the same name, if by_name), or append a new line. */
 static void add(struct lines *to, const struct line *l, bool by_name) {
     int i = 0;
     while (i < to->n && (to->at[i].op != l->op || (by_name && strcmp(to->at[i].name, l->name) != 0))) i++;

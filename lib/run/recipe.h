@@ -20,9 +20,9 @@ struct recipe {
     const struct job *job;               /* NULL: none */
 };
 
-/** Make a table of the plan's options and then those of the recipe's job, techniques and models. It fills a struct that
- *  begins with a plan whose `recipe` is this one. The caller frees table->option, also after an error. @errors
- *  E_INTERNAL: the options need more room than plan.own has; E_MEMORY */
+/** Make a table of the plan's options and then those of the recipe's job, techniques and models. The table's target is
+ *  a struct that begins with a plan whose `recipe` is this recipe. The caller frees table->option, even after an error.
+ *  @errors E_INTERNAL: the options need more room than plan.own has; E_MEMORY */
 enum status recipe_options_join(const struct recipe *, struct option_table *table);
 
 /* ---- options of jobs, techniques and models, for callers that include none of them ---- */

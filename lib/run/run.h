@@ -12,9 +12,9 @@
 enum run_watch {
     WATCH_NOTHING,
     WATCH_PEAKS,       /* arenas start full of canaries, from which run_measure finds the high-water mark of each
-                        * role. Steps take as long; on CUDA a product or an attention also sets 8 bytes */
-    WATCH_LIFETIMES    /* also, values are filled with NaN when they die, so that a later read shows in the loss.
-                        * This is slower, and for tests */
+                        * role. Steps are not slower; on CUDA each product and attention writes 8 bytes more */
+    WATCH_LIFETIMES    /* for tests: as WATCH_PEAKS, and values are filled with NaN when they die, so that a later read
+                        * shows in the loss. Steps are slower */
 };
 
 /* The phases of a step, in their order. */
@@ -35,18 +35,18 @@ const char *run_phase_name(enum run_phase);
 
 struct subscription { enum event_kind kind; subscriber *fn; void *self; };
 
-/* A function that gets the program after every rewrite, as `show program` does. name: the technique's; the model's
- * after the build. */
+/* A function that gets the program after the build and after every rewrite, for `show program`. name: of the model, or
+ * of the technique that has rewritten. */
 typedef void rewrite_watcher(void *self, const char *name, const struct program *);
 
 /* Doubles that a step computes and reads on the device. The host reads copies of some after the step. */
 enum run_scalar {
-    SCALAR_LOSS,         /* after the sum over the mesh: the mean loss of a token of the global batch. Then exec's */
-    SCALAR_AUX_LOSS = SCALAR_LOSS + SUM_AUX_LOSS,    /* other sums (exec.h) */
+    SCALAR_LOSS,         /* after the sum over the mesh: the mean loss of a token of the global batch */
+    SCALAR_AUX_LOSS = SCALAR_LOSS + SUM_AUX_LOSS,    /* this and the next two: exec's other sums (exec.h) */
     SCALAR_EXPERT_LOAD = SCALAR_LOSS + SUM_EXPERT_LOAD,
     SCALAR_DROPPED = SCALAR_LOSS + SUM_DROPPED,
     SCALAR_SQUARES,      /* the squares of all gradients, still scaled, summed over norm_axis */
-    SCALAR_MESH_SQUARES, /* the same sum over the mesh: finite if all gradients are */
+    SCALAR_MESH_SQUARES, /* the squares summed over the mesh: finite if all gradients are finite */
     SCALAR_NORM, SCALAR_MULTIPLIER,   /* results of optimizer_decide */
     SCALAR_OVERFLOW,     /* fp16: not 0 if a gradient is not finite */
     SCALAR_LOSS_OVERFLOW,   /* not 0 if the loss is not finite */
@@ -56,7 +56,7 @@ enum run_scalar {
 /* What a step reports. */
 struct step_result {
     double loss;
-    double grad_norm, clip_factor;       /* of the norm_axis ranks: all, or this replica's; NaN after a skipped step */
+    double grad_norm, clip_factor;       /* over the ranks of norm_axis; NaN after a skipped step */
     double lr;
     double loss_scale;                   /* of this step's gradients; exec.loss_scale is for the next step */
     /* 0 in a model without experts (moe_route.h). aux_loss: the routers' part of the loss; expert_load: the tokens of
@@ -78,8 +78,8 @@ struct step_record {
 };
 enum { STEPS_AHEAD = 2 };              /* two steps may be started and not finished */
 
-/* The body of a step, which a technique that updates weights itself replaces at attach. It writes loss and norm to
- * step->on_device, and counts exec.since_flush: after a step where that is 0, all ranks have equal weights (flush_at).
+/* The body of a step. A technique that updates weights itself replaces it at attach. The function writes loss and norm
+ * to step->on_device, and sets exec.since_flush to 0 after a step that leaves all ranks with equal weights (flush_at).
  */
 struct step_loop { enum status (*step)(struct run *, void *self, struct step_record *); void *self; };
 
@@ -168,8 +168,8 @@ enum status run_check_memory(const struct run *compiled);
  *  @collective{world} @errors E_CONFIG, E_MEMORY, E_COMM */
 enum status run_create(struct run *, const struct recipe *, const struct plan *, enum run_watch);
 /** The second half of run_create, for a driver that inspects the compiled run first: groups, memory, parameters,
- *  attach. If the layout leaves ranks of the world unused, these ranks call run_idle at the same time. One rank alone
- *  may fail, so the ranks must agree (fail_agree, fail_share) before the first step.
+ *  attach. If the layout leaves ranks of the world unused, these ranks call run_idle at the same time. The call can
+ *  fail on one rank alone, so the ranks must agree (fail_agree, fail_share) before the first step.
  *  @collective{world} @errors E_MEMORY, E_COMM */
 enum status run_open(struct run *compiled, enum run_watch);
 /** Take part in making the groups, on a rank outside the layout, while the others call run_open. Only run_destroy works
@@ -187,7 +187,7 @@ void run_set_data(struct run *, const struct data_split *train, const struct dat
  *  @collective{mesh} @errors E_NUMERIC: the loss or the norm is not finite (and no weight has changed); E_TIMEOUT,
  *  E_COMM */
 enum status run_step(struct run *);
-/** The two halves of run_step. start queues the step; on a GPU it returns long before the step is done. finish waits
+/** The two halves of run_step. Start queues the step; on a GPU it returns long before the step is done. Finish waits
  *  for the oldest started step, and fills in run.last. A second step may be started before the first is finished, so
  *  that the GPU never waits for the host, and a stage never waits for other stages (run_overlaps). Then a failure shows
  *  one step later, but no weight has changed since (except in schedules without a flush). With a loss scale (may_skip)

@@ -88,8 +88,8 @@ static enum status open_disk(struct run *r) {
                      &disk_system_calls, &r->disk);
 }
 
-/* In host memory the device copies three arenas asynchronously, which are pinned: parked values, the window of the
- * update, and buffers of sums. */
+/* Three arenas in host memory are pinned, because the device copies them asynchronously: parked values, the window of
+ * the update, and buffers of sums. */
 static enum status open_arena(struct run *r, enum tier tier, enum role role, bool watch) {
     int64_t bytes = r->memory.bytes[tier][role];
     struct arena *a = &r->arenas[tier][role];

@@ -35,7 +35,7 @@ struct keeper {
     bool (*is_due)(const struct run *, int64_t n_step);  /* must the state after step n_step be copied? Pure */
     enum status (*keep)(struct run *);                   /* copy the state after the last finished step, if is_due */
     enum status (*drain)(struct run *);                  /* keep, and wait for the copies: the epoch ends. E_EPOCH */
-    void (*leave)(struct run *);                         /* release all but the copies, which outlive the run */
+    void (*leave)(struct run *);                         /* release everything except the copies, which stay */
     /* In a new epoch, @collective{world}: do the ranks together hold the state of a step that is at least as new as
      * on_disk? go_on then loads that state into the new run. */
     enum status (*report)(const struct plan *, int64_t on_disk, bool *from_memory);
@@ -82,7 +82,7 @@ struct technique {
     void (*detach)(struct run *, void *self);
 
     /* ---- keep: called by lib/checkpoint; keeper: by driver/train ---- */
-    struct json_t *(*save)(const void *self);                         /* new JSON for a checkpoint, equal on ranks */
+    struct json_t *(*save)(const void *self);                         /* new JSON for checkpoints, equal on all ranks */
     enum status (*load)(struct run *, void *self, const struct json_t *);  /* load save's JSON. @errors E_FORMAT */
     bool (*term)(const struct run *, const void *self, int i, struct rank_term *out);   /* false: no term i */
     const struct keeper *keeper;

@@ -20,7 +20,7 @@ struct memory_point { int action, row; int64_t alive[N_ROLES]; };
 
 struct memory_timeline {
     int n, n_actions;
-    struct memory_point *points;         /* [n], in time: one per row of a compute action, one per send or receive */
+    struct memory_point *points;         /* [n], by time: one per row of a compute action, one per send or receive */
     int *first;                          /* [n_actions]: index of the action's first point, if its tape has rows */
     int64_t resident[N_ROLES];           /* bytes that are always alive; included in every point */
 };

@@ -59,7 +59,7 @@ enum status trace_start(struct trace *t) {
 enum status trace_stop(struct trace *t) {
     record_into(t, NULL);
     t->recording = false;
-    for (int i = 0; i < t->spans.n; i++)                             /* open spans: a failed step, or no wait yet */
+    for (int i = 0; i < t->spans.n; i++)                             /* end the open spans, as after a failed step */
         if (t->spans.span[i].end_s == 0) t->spans.span[i].end_s = clock_s();
     if (t->device) TRY(trace_device_stop(t->device, &t->spans));
     return clock_measure(t->run->mesh.group[AXIS_MESH], clock_s, &t->after);

@@ -28,8 +28,8 @@
 
 struct trace;
 
-/** Allocate the spans of n_steps >= 1 steps of an opened run (borrowed). *out is NULL after an error. Only one rank may
- *  fail, so the caller must let the ranks agree (fail_agree).
+/** Allocate the spans of n_steps >= 1 steps of an opened run (borrowed). *out is NULL after an error. The call can fail
+ *  on one rank alone, so the caller must let the ranks agree (fail_agree).
  *  @errors E_MEMORY  @collective{none} */
 enum status trace_create(struct run *, int64_t n_steps, struct trace **out);
 void trace_destroy(struct trace **);

@@ -61,7 +61,7 @@ static enum status ask(const struct group *g, clock_reader *now, struct clock_of
     return OK;
 }
 
-/* Rank 0 answers one rank after the other. A rank's first request waits for its turn, so another has less delay. */
+/* Rank 0 answers one rank after the other. A rank's first request waits for its turn, so it is never the fastest. */
 enum status clock_measure(const struct group *g, clock_reader *now, struct clock_offset *out) {
     *out = (struct clock_offset){.at_s = now()};
     if (group_rank(g) != 0) return ask(g, now, out);
