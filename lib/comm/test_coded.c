@@ -1,7 +1,7 @@
 /* ranks: 1 2 4 8  device: cpu
  *
- * Coded sums against one process that does the same to the gradients of all ranks, in rank order and by the codecs'
- * plain form: equal in every bit on every rank, over several steps with feedback, with parts that are not even. */
+ * Coded sums equal, in every bit on every rank, those of one process that does the same to the gradients of all ranks,
+ * in rank order and by the codecs' plain form. Tested over several steps with feedback, and with uneven parts. */
 #include "lib/comm/coded.h"
 #include "lib/ops/test_codec.h"
 #include "tests/test.h"
@@ -19,8 +19,8 @@ static float term(int rank, int step, int64_t i) {
 /* A sum and its oracle. */
 struct both {
     struct coded coded;
-    float *x;                                                        /* what the ranks do: (count) */
-    float *terms, *residuals, *sum, *sum_residual;                   /* what one process does: (n ranks, count) */
+    float *x;                                                        /* of this rank: (count) */
+    float *terms, *residuals, *sum, *sum_residual;                   /* of the oracle: (n ranks, count) */
 };
 
 static float *zeros(int64_t n) { return calloc((size_t)n + 1, sizeof(float)); }
@@ -58,7 +58,7 @@ static bool step(struct both *b, int at) {
     return all_reduce(&b->coded, b->x) && codec_same_bits(b->x, b->sum, count);
 }
 
-/* What was left is the oracle's too: of the own terms, and of the own part of the sum. */
+/* Do this rank's residuals, of its terms and of its part of the sum, equal the oracle's? */
 static bool same_residuals(const struct both *b) {
     int64_t count = b->coded.count, me = comm_world_rank();
     int64_t own = coded_own_count(count, comm_world_size(), (int)me), part = coded_part(count, comm_world_size());
@@ -94,7 +94,7 @@ TEST(test_coded_sum_is_one_process_in_every_bit) {
     assert_true(ok);
 }
 
-/* 2 (n-1) codes of the longest part: by the formula, and by the ledger of a sum. */
+/* A rank sends 2 (n-1) codes of the longest part. Compare the formula with the ledger of a sum. */
 static bool sends_its_formula(struct codec codec, int64_t count, bool feedback) {
     int n = comm_world_size();
     double expected = (n - 1) * (double)codec_bytes(&codec, (count + n - 1) / n);
@@ -115,8 +115,8 @@ TEST(test_coded_sum_sends_what_its_formula_says) {
     assert_true(ok);
 }
 
-/* With one constant gradient, the sums of many steps are off only by the residual at the end: nothing is lost, only
- * late. Without feedback 3 % of the elements are ever sent, always the same ones. */
+/* With a constant gradient, the error of the sums of many steps is only the residual at the end, so no error is lost.
+ * Without feedback only 3 % of the elements would ever be sent, always the same ones. */
 TEST(test_coded_feedback_loses_nothing) {
     enum { COUNT = 200, TIMES = 400 };
     bool ok = true;
@@ -135,7 +135,7 @@ TEST(test_coded_feedback_loses_nothing) {
             worst = fmax(worst, fabs(total[i] - exact[i]));
             most = fmax(most, fabs(exact[i]));
         }
-        /* 3 %: each element waits for 1/0.03 = 33 steps at most twice (as a term, and within the sum), of 400 */
+        /* each element waits 1/0.03 = 33 of 400 steps at most twice: as a term, and within the sum */
         if (worst > 0.25 * most) print_error("%s: %g of %g\n", codec_name(k), worst, most);
         ok &= worst < 0.25 * most;
         both_fini(&b);
@@ -144,7 +144,7 @@ TEST(test_coded_feedback_loses_nothing) {
     assert_true(ok);
 }
 
-/* A NaN on one rank reaches all. */
+/* A NaN on one rank reaches all ranks. */
 TEST(test_coded_nan_reaches_every_rank) {
     enum { COUNT = 300 };
     bool ok = true;

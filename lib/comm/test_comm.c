@@ -1,6 +1,6 @@
 /* ranks: 1 2 4 8  device: cpu */
-/* Every operation against what it must give, worked out on each rank by itself from a value that any rank can
- * compute. */
+/* The result of every operation must equal values that each rank computes by itself, because each rank can compute the
+ * input of any rank. */
 #include "tests/test.h"
 
 #include "lib/base/rng.h"
@@ -15,7 +15,7 @@ enum { MAX_RANKS = 8, N_SIZES = 4 };
 static const int64_t sizes[N_SIZES] = {0, 1, 13, 20011}; /* the last is long enough for other algorithms inside MPI */
 static const enum dtype floats[] = {FP64, FP32, BF16, FP16};
 
-/* Small integers: exact in every type, and so are their sums over 8 ranks. */
+/* Small integers, which are exact in every type, as are their sums over 8 ranks. */
 static double small(int rank, int64_t i) { return (double)((rank * 7 + i * 3) % 11 - 5); }
 
 static void fill(void *x, enum dtype dtype, int rank, int64_t from, int64_t n) {
@@ -28,11 +28,11 @@ static double sum_of(int n_ranks, int64_t i) {
     return sum;
 }
 
-/* What one operation is tested with: a part for this rank, room for the parts of all, and which shape it has. */
+/* The input of one test: a part for this rank, room for the parts of all ranks, and the shape. */
 struct work { const struct group *group; int n, rank; enum dtype dtype; int64_t count; void *part, *full, *other; };
 typedef bool operation_test(struct work *);
 
-/* Runs a test for every type and size; true if all ranks say so. */
+/* Run a test for every type and size. @return whether it passed on all ranks */
 static bool for_all(operation_test *test) {
     bool ok = true;
     struct work w = {.group = group_world(), .n = comm_world_size(), .rank = comm_world_rank()};
@@ -83,7 +83,7 @@ static bool holds_all_parts(const struct work *w, const void *full) {
 static bool all_gather_collects(struct work *w) {
     size_t bytes = (size_t)w->count * dtype_size(w->dtype);
     bool ok = comm_all_gather(w->group, w->part, w->full, w->count, w->dtype) == OK;
-    void *own = (char *)w->other + (size_t)w->rank * bytes; /* in place: the shard already lies where it belongs */
+    void *own = (char *)w->other + (size_t)w->rank * bytes; /* in place: the shard's place in the result */
     memcpy(own, w->part, bytes);
     ok &= comm_all_gather(w->group, own, w->other, w->count, w->dtype) == OK;
     return ok && holds_all_parts(w, w->full) && holds_all_parts(w, w->other);
@@ -117,7 +117,7 @@ static bool reduce_sums_at_the_root_only(struct work *w) {
     return ok;
 }
 
-/* Rank a keeps for rank b the numbers from a's sequence at b * count. */
+/* Rank a's part for rank b is the numbers of a's sequence from b * count on. */
 static bool all_to_all_transposes(struct work *w) {
     struct comm_request request;
     fill(w->full, w->dtype, w->rank, 0, w->count * w->n);
@@ -129,7 +129,7 @@ static bool all_to_all_transposes(struct work *w) {
     return ok;
 }
 
-/* Around the ring, two messages of one tag at once: they arrive in order. In a group of one the ring is the rank
+/* Two messages of one tag go around the ring at once and arrive in order. In a group of one a rank sends to
  * itself. */
 static bool messages_keep_their_order(struct work *w) {
     int next = (w->rank + 1) % w->n, before = (w->rank + w->n - 1) % w->n;
@@ -154,7 +154,7 @@ TEST(test_reduce_sums_at_root) { assert_true(for_all(reduce_sums_at_the_root_onl
 TEST(test_all_to_all_transposes) { assert_true(for_all(all_to_all_transposes)); }
 TEST(test_messages_keep_order) { assert_true(for_all(messages_keep_their_order)); }
 
-/* Many operations in flight on one group, ended in the opposite order. */
+/* Many operations are in flight on one group, and are waited for in reverse order. */
 TEST(test_operations_overlap) {
     enum { N = 16 };
     static double x[N][501];
@@ -172,7 +172,7 @@ TEST(test_operations_overlap) {
     assert_true(agree_all(ok));
 }
 
-/* A rank that finds NaN must be believed by all, on whichever side of a comparison it stands. */
+/* A NaN on any one rank is the result on all ranks, whichever side of a comparison it is on. */
 TEST(test_nan_wins_in_extrema) {
     bool ok = true;
     for (int d = 0; d < 4; d++)
@@ -199,7 +199,7 @@ TEST(test_refuses_what_cannot_be) {
     assert_fails(comm_all_reduce(group_world(), x, 3000000000, UINT8, COMM_SUM), E_COMM, "3000000000", "2147483647");
 }
 
-/* Everybody but rank 0 stands by while it is busy for longer than the deadline, and uses next to none of the time. */
+/* Rank 0 is busy for longer than the deadline. Meanwhile all other ranks stand by, and use almost no processor time. */
 TEST(test_idle_has_patience_and_sleeps) {
     enum { BUSY_MS = 600 };
     struct comm_settings before = *comm_settings_in_force();
@@ -220,13 +220,13 @@ TEST(test_idle_has_patience_and_sleeps) {
     assert_true(agree_max(used_ms) < BUSY_MS / 4.0);
 }
 
-/* All but rank 0 wait for it, and look all the time: that is not their work. What a rank does by itself is. */
+/* All other ranks wait for rank 0, and check all the time. This time is not work; time outside of comm is. */
 TEST(test_waiting_is_not_work) {
     struct comm_settings before = *comm_settings_in_force(), timed = before;
     struct timespec late = {0, 100000000L};
     timed.time_work = true;
     double start_s = comm_work_s();
-    bool ok = comm_barrier(group_world()) == OK && comm_work_s() == start_s;     /* not requested */
+    bool ok = comm_barrier(group_world()) == OK && comm_work_s() == start_s;     /* time_work is off */
     comm_configure(&timed);
     clock_t used = clock();
     if (comm_is_rank_0()) nanosleep(&late, NULL);
@@ -238,9 +238,9 @@ TEST(test_waiting_is_not_work) {
     assert_true(agree_all(ok));
 }
 
-/* All have to send alike in the next epoch, and a new spare has no settings; how long a rank waits is its own. */
+/* A new epoch needs equal settings on all ranks, also on a new spare, so it has the defaults. The deadline stays. */
 TEST(test_an_epoch_keeps_the_deadline_alone) {
-    if (comm_host_transport() != &transport_mpi) skip(); /* its ranks would have to meet in the next epoch */
+    if (comm_host_transport() != &transport_mpi) skip(); /* the direct transport's ranks would have to enter an epoch */
     const struct comm_settings before = *comm_settings_in_force();
     comm_configure(&(struct comm_settings){.timeout_s = 7, .check_collectives = true, .rule[1].library = true});
     comm_epoch_leave();

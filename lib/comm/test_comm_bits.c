@@ -1,5 +1,5 @@
 /* ranks: 1 2 4 8  device: cpu */
-/* Same bits: a sum is the same on every rank and every time, and its error is that of a tree of roundings. */
+/* A sum has the same bits on every rank and every time, and its error is at most that of a tree of roundings. */
 #include "tests/test.h"
 
 #include "lib/base/rng.h"
@@ -13,7 +13,7 @@ static const int64_t sizes[N_SIZES] = {1, 7, 1000, 30011, 300007};   /* the last
                                                                       * several segments */
 static const enum dtype types[] = {FP64, FP32, BF16, FP16};
 
-/* Numbers of very different size, so that every order of adding them rounds differently. */
+/* Numbers of very different size, so that each order of additions rounds differently. */
 static double term(int rank, int64_t i) {
     double x = rng_normal(1, (uint64_t)rank, (uint64_t)i);
     return ldexp(x, (int)((i * 5 + rank * 3) % 9) - 4);
@@ -30,19 +30,19 @@ static double hash(const void *x, size_t bytes) {
     return (double)(h >> 12);
 }
 
-/* Ranks come at different moments, in an order that changes from one repetition to the next. */
+/* Delay each rank differently, in an order that changes from one repetition to the next. */
 static void come_late(int repeat) {
     struct timespec nap = {0, 700000L * ((comm_world_rank() * 5 + repeat * 3) % comm_world_size())};
     nanosleep(&nap, NULL);
 }
 
 static bool same_on_all_ranks(double x) {
-    double largest = agree_max(x), smallest = -agree_max(-x); /* both, on every rank: && would skip the second on
-                                                               * some */
+    double largest = agree_max(x), smallest = -agree_max(-x); /* every rank must call both, and && would skip the
+                                                               * second */
     return largest == smallest;
 }
 
-/* One of the two sums over and over, from the same terms. Returns whether it repeats, and the hash of its result. */
+/* Repeat a sum of the same terms. @return whether all results are equal; *result: the hash of the first */
 static bool repeats(bool scatter, enum dtype dtype, int64_t count, double *result) {
     size_t part_bytes = (size_t)count * dtype_size(dtype),
            bytes = part_bytes * (scatter ? (size_t)comm_world_size() : 1);
@@ -95,10 +95,10 @@ static double unit_roundoff(enum dtype dtype) {
     }
 }
 
-/* Any tree over n terms has at most n - 1 additions on a path, each off by u times a partial sum, which is at most S =
- * sum |x|. So |error| <= (n - 1) u S (1 + higher orders: 1.1). Adding a 16-bit pair in fp32 adds 2^-24, which the 1.1
- * covers; fp16 subnormals are sums of multiples of 2^-24 and therefore exact. fp64 is its own reference, so it gets a
- * doubled bound. */
+/* A tree over n terms has at most n - 1 additions on a path. The error of each is at most u times a partial sum, which
+ * is at most S = sum |x|. So |error| <= (n - 1) u S, times 1.1 for higher orders. The addition of a 16-bit pair in fp32
+ * adds 2^-24, which the 1.1 covers; fp16 subnormals are multiples of 2^-24, so their sums are exact. fp64 is its own
+ * reference, so its bound is doubled. */
 TEST(test_sum_is_within_its_bound) {
     enum { COUNT = 3001 };
     static double x[COUNT];

@@ -1,5 +1,5 @@
 /* ranks: 2 4  device: cpu */
-/* --check-collectives: a mismatch is one sentence, the same on every member, and the group goes on working. */
+/* --check-collectives: a mismatch is one sentence, equal on every member. Afterwards the group still works. */
 #include "tests/test.h"
 
 #include "lib/comm/comm_backend.h"
@@ -11,7 +11,7 @@ static float x[1000], y[1000];
 
 struct outcome { enum status status; char line[512]; };
 
-/* Run one call with the check on, and take its line away. */
+/* Run one call with the check on, and keep its error line. */
 static struct outcome checked(enum status (*call)(void)) {
     struct comm_settings before = *comm_settings_in_force(), with_check = before;
     with_check.check_collectives = true;
@@ -23,7 +23,7 @@ static struct outcome checked(enum status (*call)(void)) {
     return outcome;
 }
 
-/* Every rank saw E_COMM with these words in its line; afterwards a plain collective still works. */
+/* Has every rank E_COMM, with these words in its line, and does a plain collective still work? */
 static bool all_say(const struct outcome *outcome, const char *one, const char *other) {
     bool said = outcome->status == E_COMM && strstr(outcome->line, one) && strstr(outcome->line, other);
     if (!said) print_message("expected '%s' and '%s', got: %s\n", one, other, outcome->line);
@@ -64,7 +64,7 @@ TEST(test_different_operations) {
     struct outcome o = checked(different_operation);
     char rank[32];
     snprintf(rank, sizeof rank, "rank %d calls", comm_world_size() - 1);
-    /* with more than two ranks the first that differs from rank 0 is the last one */
+    /* the last rank is the first that differs from rank 0 */
     assert_true(all_say(&o, rank, "calls all_reduce of 100 fp32, rank 0 all_gather of 50 fp32 (operation #"));
 }
 TEST(test_different_counts) {

@@ -1,5 +1,5 @@
 /* ranks: 1 2 4 8  device: any */
-/* Every operation on memory of a GPU, through both transports, against what it must give. */
+/* Every operation on memory of a GPU, over both transports, must give the expected result. */
 #include "lib/comm/test_comm_device.h"
 
 static const enum dtype floats[] = {FP64, FP32, BF16, FP16};
@@ -40,7 +40,7 @@ static bool all_reduce_sums(struct work *w) {
 
 static bool all_gather_collects(struct work *w) {
     const struct gpu *g = w->gpu;
-    char *own = g->b + w->rank * w->bytes;                  /* in place: the shard lies where it belongs */
+    char *own = g->b + w->rank * w->bytes;                  /* in place: the shard's place in the result */
     bool ok = put(g, g->d, w->dtype, w->rank, 0, w->count) && put(g, own, w->dtype, w->rank, 0, w->count);
     ok &= comm_all_gather(w->group, g->d, g->a, w->count, w->dtype) == OK;
     ok &= comm_all_gather(w->group, own, g->b, w->count, w->dtype) == OK;
@@ -85,7 +85,7 @@ static bool all_to_all_transposes(struct work *w) {
     return ok;
 }
 
-/* Largest and smallest; 16-bit types over the staged transport only, as comm.h says. */
+/* Maxima and minima; of 16-bit types none, because comm.h has none on a device. */
 static bool all_reduce_finds_extrema(struct work *w) {
     const struct gpu *g = w->gpu;
     if (w->dtype == BF16 || w->dtype == FP16) return true;
@@ -115,7 +115,7 @@ TEST(test_reduce_sums_at_root) { assert_true(for_all(reduce_sums_at_the_root_onl
 TEST(test_all_to_all_transposes) { assert_true(for_all(all_to_all_transposes)); }
 TEST(test_extrema) { assert_true(for_all(all_reduce_finds_extrema)); }
 
-/* Infinities, both zeros and NaN on one rank each, in turn: the encoding keeps their order, and NaN wins. */
+/* Each rank in turn has an infinity, a zero, a subnormal or NaN. The encoding keeps their order, and NaN wins. */
 TEST(test_extrema_of_special_numbers) {
     static const double special[] = {(double)INFINITY, -(double)INFINITY, (double)NAN, 0.0, 1e-40, -1e-40};
     const struct gpu *g = test_gpu();
@@ -128,7 +128,7 @@ TEST(test_extrema_of_special_numbers) {
             double host, mine = comm_world_rank() == i % comm_world_size() ? special[i / 4] : 0.0, x = special[i / 4];
             dtype_set(&host, dtype, 0, mine);
             dtype_set(&x, dtype, 0, x);
-            double given = dtype_get(&x, dtype, 0);          /* 1e-40 is no fp64 in fp32 */
+            double given = dtype_get(&x, dtype, 0);          /* fp32 rounds 1e-40 */
             double expected = comm_world_size() == 1 || isnan(given) ? given
                               : reduction == COMM_MAX                ? fmax(given, 0)
                                                                      : fmin(given, 0);
@@ -141,9 +141,9 @@ TEST(test_extrema_of_special_numbers) {
     assert_true(agree_all(ok));
 }
 
-/* bf16 keeps 8 bits. n numbers in [1, 2) are added in fp32 pairs, each rounded to bf16: at most n - 1 roundings of a
- * sum below 2n, each off by at most half a unit, 2n 2^-9. (The GPUs' own order of adding is not fixed here, so neither
- * are the bits.) All ranks have the same ones. */
+/* bf16 has 8 bits. n numbers in [1, 2) are added in fp32 pairs, each rounded to bf16. So there are at most n - 1
+ * roundings of a sum below 2n, each with an error of at most half a unit, 2n 2^-9. The GPUs' order of additions is not
+ * fixed, so the bits are not tested, except that all ranks have the same. */
 TEST(test_bf16_sums_within_their_bound_and_alike) {
     enum { N = 4096 };
     static uint16_t x[N], first[N];
@@ -157,7 +157,7 @@ TEST(test_bf16_sums_within_their_bound_and_alike) {
         ok &= comm_all_reduce(group_world(), g->a, N, BF16, COMM_SUM) == OK;
         ok &= g->device->download(g->device, x, g->a, sizeof x) == OK;
         memcpy(first, x, sizeof x);
-        ok &= comm_broadcast(group_world(), first, N / 2, FP32, 0) == OK;   /* host memory, meanwhile, goes by MPI */
+        ok &= comm_broadcast(group_world(), first, N / 2, FP32, 0) == OK;   /* on host memory, so over MPI */
         ok &= memcmp(first, x, sizeof x / 2) == 0;
         for (int i = 0; i < N; i++) {
             double exact = 0;
@@ -168,7 +168,7 @@ TEST(test_bf16_sums_within_their_bound_and_alike) {
     assert_true(agree_all(ok));
 }
 
-/* What the ledger says of device memory is what it says of host memory. */
+/* The ledger counts the same for device memory as for host memory. */
 TEST(test_ledger_counts_as_for_the_host) {
     const struct gpu *g = test_gpu();
     struct group *group;
@@ -195,7 +195,7 @@ TEST(test_ledger_counts_as_for_the_host) {
     assert_true(agree_all(ok));
 }
 
-/* With --check-collectives members that disagree learn it before anything is queued. */
+/* With --check-collectives, a mismatch is found before any member queues its operation. */
 TEST(test_check_collectives_sees_device_operations) {
     const struct gpu *g = test_gpu();
     struct comm_settings before = *comm_settings_in_force(), checked = before;

@@ -1,8 +1,7 @@
-/* What the tests of communication on device memory share: a GPU for each rank, memory on it, and numbers to move.
+/* Shared by the tests of communication on device memory: a GPU for each rank, memory on it, and numbers to move.
  *
- * DEVICE=cpu skips them. With NCCL each rank needs a GPU of its own; where there are fewer (a machine with one) the
- * NCCL half is left out. With tests/simt there are SIMT_GPUS=8, and SIMT_STREAMS says in which order queued work
- * runs. */
+ * DEVICE=cpu skips these tests. NCCL needs a GPU for each rank; on a machine with fewer GPUs the tests of NCCL are left
+ * out. tests/simt emulates SIMT_GPUS=8 GPUs, and SIMT_STREAMS sets the order in which queued work runs. */
 #pragma once
 
 #include "tests/test.h"
@@ -13,7 +12,7 @@
 
 enum { MAX_RANKS = 8, SPACE = 4 << 20 };
 
-/* This rank's GPU and memory on it: four pieces of SPACE bytes. Never given back: one set a process. */
+/* This rank's GPU, and four pieces of its memory of SPACE bytes each. A process has one set, which it never frees. */
 struct gpu { const struct device *device; char *a, *b, *c, *d; };
 
 static inline const struct gpu *test_gpu(void) {
@@ -32,8 +31,8 @@ static inline const struct gpu *test_gpu(void) {
 
 static const enum comm_transport transports[] = {COMM_STAGED, COMM_NCCL};
 
-/* Brings the transport into use. False only where it cannot be: NCCL, and ranks share a GPU (the same on all ranks).
- * One that could be and does not open is a failure, on all ranks at once: comm_use_device agrees. */
+/* Use the transport. @return false, on all ranks, if it is NCCL and ranks share a GPU. If a possible transport does not
+ * open, the test fails on all ranks. */
 static inline bool use(const struct gpu *gpu, enum comm_transport transport) {
     bool fits = true;
     if (transport == COMM_NCCL) assert_ok(comm_nccl_fits(gpu->device, &fits));
@@ -42,7 +41,7 @@ static inline bool use(const struct gpu *gpu, enum comm_transport transport) {
     return true;
 }
 
-/* Small integers: exact in every type, and so are their sums over 8 ranks. */
+/* Small integers, which are exact in every type, as are their sums over 8 ranks. */
 static inline double small(int rank, int64_t i) { return (double)((rank * 7 + i * 3) % 11 - 5); }
 
 static inline double sum_of(int n_ranks, int64_t i) {
@@ -51,7 +50,7 @@ static inline double sum_of(int n_ranks, int64_t i) {
     return sum;
 }
 
-/* Numbers of rank's sequence from `from` on, put at `to` on the GPU: complete when it returns. */
+/* Copy n numbers of rank's sequence, from `from` on, to `to` on the GPU. Waits for the copy. */
 static inline bool put(const struct gpu *gpu, void *to, enum dtype dtype, int rank, int64_t from, int64_t n) {
     int64_t bytes = n * (int64_t)dtype_size(dtype);
     void *host = malloc((size_t)bytes + 8);
@@ -61,7 +60,7 @@ static inline bool put(const struct gpu *gpu, void *to, enum dtype dtype, int ra
     return ok;
 }
 
-/* Are the n numbers on the GPU rank's sequence from `from` on? rank -1: the sum of all ranks'. */
+/* Do the n numbers on the GPU equal rank's sequence from `from` on? rank -1: the sum of all ranks' sequences. */
 static inline bool holds(const struct gpu *gpu, const void *at, enum dtype dtype, int rank, int64_t from, int64_t n) {
     int64_t bytes = n * (int64_t)dtype_size(dtype);
     void *host = malloc((size_t)bytes + 8);
@@ -72,5 +71,5 @@ static inline bool holds(const struct gpu *gpu, const void *at, enum dtype dtype
     return ok;
 }
 
-/* In tests/simt: how often the host has waited for the GPU. Not there on a real one. */
+/* How often the host has waited for the GPU. Only tests/simt has this function. */
 extern int64_t simt_host_waits(void) __attribute__((weak));

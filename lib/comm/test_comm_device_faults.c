@@ -1,6 +1,6 @@
 /* ranks: 1 2 4  device: any */
-/* What must not go through quietly: ranks that share a GPU under NCCL, buffers of two kinds, messages that NCCL has no
- * lane for, and a peer that does not come. */
+/* Faults that must be reported: ranks share a GPU under NCCL, buffers are of two kinds, NCCL has no lane for a message,
+ * a peer does not join an operation. */
 #include "lib/comm/test_comm_device.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static bool sums_on(const struct device *d, enum comm_transport transport) {
     return ok;
 }
 
-/* All ranks on GPU 0: NCCL is refused by all, one says why and what to do. */
+/* All ranks are on GPU 0, and all refuse NCCL. Does the message have the reason and the remedy? */
 static bool nccl_is_refused(const struct device *d, const char *why, const char *remedy) {
     bool fits, ok = comm_nccl_fits(d, &fits) == OK && !fits;
     test_stderr_keep();
@@ -38,7 +38,7 @@ static bool nccl_is_refused(const struct device *d, const char *why, const char 
            line_has(said, why) && line_has(said, remedy) && ok;
 }
 
-/* The staged transport does it. */
+/* Ranks that share a GPU: NCCL is refused, the staged transport works. */
 TEST(test_ranks_that_share_a_gpu) {
     const struct device *d = test_device();
     if (comm_world_size() == 1 || !use(test_gpu(), COMM_STAGED)) skip();
@@ -48,8 +48,8 @@ TEST(test_ranks_that_share_a_gpu) {
     assert_true(agree_all(ok));
 }
 
-/* NCCL 2.30 lets ranks share a GPU if all of them have the variable. A refusal names the version and the variable. The
- * fake claims any version that a test gives it. */
+/* NCCL 2.30 lets ranks share a GPU if the variable is set on all of them. A refusal names the version and the variable.
+ * The emulated NCCL has the version that the test sets. */
 TEST(test_nccl_2_30_lets_ranks_share_a_gpu) {
     const struct device *d = test_device();
     if (!simt_host_waits || comm_world_size() == 1 || !use(test_gpu(), COMM_STAGED)) skip();
@@ -61,7 +61,7 @@ TEST(test_nccl_2_30_lets_ranks_share_a_gpu) {
     ok &= comm_nccl_fits(d, &fits) == OK && fits && sums_on(d, COMM_NCCL);
     ok &= comm_use_device(d, COMM_STAGED) == OK;
     if (!comm_is_rank_0()) setenv("NCCL_MULTI_RANK_GPU_ENABLE", "0", 1);
-    ok &= comm_nccl_fits(d, &fits) == OK && !fits;                       /* not on every rank */
+    ok &= comm_nccl_fits(d, &fits) == OK && !fits;                       /* the variable is not set on every rank */
     unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
     ok &= nccl_is_refused(d, "NCCL 2.30.4 needs one for each, as NCCL_MULTI_RANK_GPU_ENABLE is not 1", "set it to 1");
     unsetenv("SIMT_NCCL");
@@ -99,7 +99,7 @@ TEST(test_refuses_messages_without_a_lane) {
     assert_true(agree_all(ok));
 }
 
-/* The message to oneself that is never sent: a deadline, not a hang. */
+/* A receive from the rank itself, without a send, ends at the deadline. */
 TEST(test_a_message_to_oneself_that_never_comes) {
     const struct gpu *g = test_gpu();
     struct comm_settings before = *comm_settings_in_force(), brief = before;
@@ -111,22 +111,22 @@ TEST(test_a_message_to_oneself_that_never_comes) {
     ok &= line_has(status_text(), "recv #");
     status_clear();
     comm_configure(&before);
-    /* so that it ends after all */
+    /* the late send ends the receive */
     ok &= comm_send_start(group_self(), g->b, 4, FP32, 0, 1, &late) == OK && comm_wait(&late) == OK;
     ok &= comm_given_up_done();
     assert_true(agree_all(ok));
 }
 
-/* ---- the peer that does not come ---- */
+/* ---- a peer that does not join an operation ---- */
 
 static void nap(double seconds) {
     struct timespec t = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
     nanosleep(&t, NULL);
 }
 
-/* Over NCCL the host goes on, and learns it where it waits for the step. All ranks but the last start an all_reduce;
- * the last one sleeps through their deadline and their roll call. Afterwards the communicators are gone, for every rank
- * that waited. */
+/* Over NCCL the host continues, and finds the missing peer when it waits for the step. All ranks except the last start
+ * an all_reduce; the last rank sleeps beyond their deadline and their roll call. Afterwards every rank that waited has
+ * aborted its communicators. */
 static bool missing_over_nccl(const struct gpu *g, struct group *group) {
     struct comm_settings before = *comm_settings_in_force(), brief = before;
     struct device_mark mark = {0};
@@ -149,7 +149,7 @@ static bool missing_over_nccl(const struct gpu *g, struct group *group) {
     comm_configure(&before);
     ok &= comm_all_reduce(group, g->a, 100, FP32, COMM_SUM) == E_COMM && line_has(status_text(), "broken off");
     status_clear();
-    ok &= g->device->finish(g->device) == OK;               /* what was aborted does not hold the stream up */
+    ok &= g->device->finish(g->device) == OK;               /* aborted operations do not block the stream */
     g->device->mark_fini(g->device, &mark);
     return ok;
 }
@@ -162,7 +162,7 @@ TEST(test_missing_rank_is_named_over_nccl) {
     ok &= comm_all_reduce(group_world(), g->b, 100, FP32, COMM_SUM) == OK && g->device->finish(g->device) == OK;
     ok &= missing_over_nccl(g, group);
     ok &= comm_barrier(group_world()) == OK;
-    ok &= comm_use_device(g->device, COMM_STAGED) == OK;    /* takes down what is left, on all ranks */
+    ok &= comm_use_device(g->device, COMM_STAGED) == OK;    /* closes NCCL's lanes on all ranks */
     group_destroy(&group);
     ok &= comm_use_device(g->device, COMM_NCCL) == OK;
     ok &= put(g, g->a, FP32, comm_world_rank(), 0, 9) && comm_all_reduce(group_world(), g->a, 9, FP32, COMM_SUM) == OK;
@@ -170,7 +170,7 @@ TEST(test_missing_rank_is_named_over_nccl) {
     assert_true(agree_all(ok));
 }
 
-/* Staged: the host waits in comm_wait with the deadline of host memory; a late operation still ends. */
+/* With the staged transport the host waits in comm_wait, with its deadline. A late operation still ends. */
 TEST(test_missing_rank_is_named_when_staged) {
     const struct gpu *g = test_gpu();
     struct comm_settings before = *comm_settings_in_force(), brief = before;

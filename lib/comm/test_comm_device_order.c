@@ -1,7 +1,7 @@
 /* ranks: 1 2 4 8  device: any */
-/* Operations on device memory against the compute stream: after what was issued before them, before what is issued
- * after comm_wait, and without the host. Each of these gives wrong numbers where tests/simt runs streams late and a
- * wait is missing. */
+/* The order of operations on device memory and work on the compute stream: an operation runs after the work issued
+ * before it, and before the work issued after comm_wait. If a wait is missing, each test gives wrong numbers in
+ * tests/simt, which runs streams late. */
 #include "lib/comm/test_comm_device.h"
 
 enum { N = 3001, BYTES = N * 4 };
@@ -17,7 +17,7 @@ static bool for_transports(bool (*test)(const struct gpu *)) {
     return agree_all(ok);
 }
 
-/* The numbers come into the buffer by work that is only queued when the operation starts. */
+/* When the operation starts, the work that fills its buffer is only queued. */
 static bool starts_behind_the_compute_stream(const struct gpu *g) {
     const struct device *d = g->device;
     struct comm_request request;
@@ -29,7 +29,7 @@ static bool starts_behind_the_compute_stream(const struct gpu *g) {
     return holds(g, g->a, FP32, -1, 0, N) && ok;
 }
 
-/* A copy of the result, issued right after comm_wait; then the buffer is overwritten, and sent again. */
+/* A copy of the result is issued right after comm_wait. Then the buffer is overwritten, and sent again. */
 static bool ends_before_what_comes_after(const struct gpu *g) {
     const struct device *d = g->device;
     bool ok = put(g, g->a, FP32, comm_world_rank(), 0, N) && put(g, g->b, FP32, 1, 50, N) &&
@@ -43,7 +43,7 @@ static bool ends_before_what_comes_after(const struct gpu *g) {
     return holds(g, g->b, FP32, -1, 0, N) && holds(g, g->c, FP32, -1, 9, N) && ok;
 }
 
-/* Gathered and scattered into a buffer that older work still reads: the result must not come too early. */
+/* Gather and scatter into a buffer that older work still reads: the result must not overwrite it too early. */
 static bool waits_for_readers_of_the_target(const struct gpu *g) {
     const struct device *d = g->device;
     int n = comm_world_size(), rank = comm_world_rank();
@@ -55,7 +55,7 @@ static bool waits_for_readers_of_the_target(const struct gpu *g) {
     return ok;
 }
 
-/* Many in flight, waited for in the opposite order, with work between. */
+/* Many operations are in flight, with work in between, and are waited for in reverse order. */
 static bool many_overlap(const struct gpu *g) {
     enum { M = 16, EACH = 4096 };
     const struct device *d = g->device;
@@ -75,8 +75,8 @@ static bool many_overlap(const struct gpu *g) {
     return ok;
 }
 
-/* The receiver of a broadcast has nothing to fetch, and is ready at once: it must not enter before the older sum,
- * which others enter first. */
+/* The receiver of a broadcast has no data to download, so the broadcast is ready at once. It must still enter MPI after
+ * the older sum, because other ranks enter the sum first. */
 static bool nothing_overtakes(const struct gpu *g) {
     struct comm_request sum, broadcast;
     bool ok = true;
@@ -90,7 +90,7 @@ static bool nothing_overtakes(const struct gpu *g) {
     return ok;
 }
 
-/* Operations on host memory go their own way between those on the device, on the same group. */
+/* Operations on host memory and on device memory may alternate in the same group. */
 static bool host_and_device_mix(const struct gpu *g) {
     struct comm_request request;
     bool ok = put(g, g->a, FP32, comm_world_rank(), 0, N);
@@ -106,7 +106,7 @@ static bool host_and_device_mix(const struct gpu *g) {
     return ok;
 }
 
-/* A step's worth of operations: over NCCL the host waits for nothing, until the mark at its end. */
+/* The operations of a step: over NCCL the host does not wait before the mark at the end of the step. */
 static bool the_host_goes_on(const struct gpu *g) {
     const struct device *d = g->device;
     struct device_mark mark = {0};
@@ -151,8 +151,8 @@ static bool ring_of_all(void) {
            group_carry_messages(ring, 4) == OK;
 }
 
-/* Forward and backward at once, everybody sends before it receives, and two messages a direction: on one NCCL stream
- * this would hang. Then once more, with the buffers overwritten as soon as comm_wait allows. */
+/* Two messages in each direction at once, and every rank sends before it receives. On one NCCL stream this would hang.
+ * Then again, with the buffers overwritten as soon as comm_wait allows. */
 static bool ways_round_the_ring(const struct gpu *g, int n_tags) {
     int n = comm_world_size(), rank = comm_world_rank(), next = (rank + 1) % n, before = (rank + n - 1) % n;
     const int to[4] = {next, before, before, next}, from[4] = {before, next, next, before};
@@ -175,7 +175,7 @@ static bool ways_round_the_ring(const struct gpu *g, int n_tags) {
 static bool both_ways_round_the_ring(const struct gpu *g) { return ways_round_the_ring(g, 2); }
 static bool four_channels_round_the_ring(const struct gpu *g) { return ways_round_the_ring(g, 4); }
 
-/* Down a chain, as a pipeline without interleaving: each rank waits for its input, works on it, sends it on. */
+/* A chain, like a pipeline without interleaving: each rank waits for its input, changes it, and sends it on. */
 static bool down_a_chain(const struct gpu *g) {
     int n = comm_world_size(), rank = comm_world_rank();
     struct comm_request in = {0}, out[3] = {{0}};
@@ -192,7 +192,7 @@ static bool down_a_chain(const struct gpu *g) {
     return ok;
 }
 
-/* A pipeline of one rank: what is sent is kept until it is received, or goes where it is awaited, tag by tag. */
+/* A pipeline of one rank: for each tag, a message is kept until it is received, or copied to the receive that waits. */
 static bool messages_to_oneself(const struct gpu *g) {
     struct comm_request in[2], out[3], first;
     const struct group *self = group_self();

@@ -1,6 +1,6 @@
 /* ranks: 2 4  device: cpu */
-/* Sums that are started together take so much memory and no more, wait for each other in whatever order, and are
- * right (comm_hops.c). */
+/* Sums that are started together take limited memory, may be waited for in any order, and are correct
+ * (comm_hops.c). */
 #include "lib/base/clock.h"
 #include "lib/comm/hops/comm_hops.h"
 #include "lib/comm/hops/hop_walk.h"
@@ -16,7 +16,7 @@ static float sum_at(int64_t i) {
     return sum;
 }
 
-/* By the algorithm in force for the world, on this rank. */
+/* The bytes that a sum takes on this rank, by the world's algorithm. */
 static int64_t memory_of(enum comm_op op, int64_t count) {
     const struct comm_call call = {.op = op, .count = count, .dtype = FP32};
     const struct hop_shape shape = {op, comm_world_size(), 0, count, HOP_SEGMENT_BYTES / 4, HOP_LINE_BYTES / 4,
@@ -48,7 +48,7 @@ static bool start(struct sums *s) {
     return ok;
 }
 
-/* Even ranks the first one first, odd ranks the last one: which on an even rank may not have begun. */
+/* Even ranks wait for the first sum first, odd ranks for the last, which may not have begun on an even rank. */
 static bool finish(struct sums *s) {
     bool ok = true;
     int rank = comm_world_rank();
@@ -63,11 +63,11 @@ static bool finish(struct sums *s) {
     return ok;
 }
 
-/* @return the most memory that they took at once */
+/* Run n sums at once. @return the most memory that they took at any time */
 static int64_t run(int n, enum comm_op op, int64_t count) {
     struct sums s = {.n = n, .op = op, .count = count};
     group_world()->ledger.hop_bytes = 0;
-    if (comm_world_rank() == 0) usleep(200000);                      /* so that no sum ends while others begin theirs */
+    if (comm_world_rank() == 0) usleep(200000);                      /* so that no sum ends before all have started */
     bool ok = start(&s);
     ok = finish(&s) && ok;
     assert_true(agree_all(ok));
@@ -75,7 +75,7 @@ static int64_t run(int n, enum comm_op op, int64_t count) {
     return group_world()->ledger.hop_bytes;
 }
 
-/* Two segments each, eight of which are 4 MiB. The ninth begins when the first one ends, not when it is waited for. */
+/* A sum takes two segments, so eight sums take 4 MiB. The ninth begins when the first ends, without a wait for it. */
 TEST(test_many_sums_take_turns) {
     const int64_t count = HOP_SEGMENT_BYTES / 4 * comm_world_size();
     assert_int_equal(memory_of(COMM_ALL_REDUCE, count), 2 * HOP_SEGMENT_BYTES);
@@ -85,7 +85,7 @@ TEST(test_many_sums_take_turns) {
     assert_true((run(3, COMM_ALL_REDUCE, 1000) == 0) == comm_has_library());
 }
 
-/* A ring's reduce-scatter works in a copy of the whole, which is more than the group may have: they go one by one. */
+/* A ring's reduce-scatter needs a copy of the whole, which is more than a group's limit. So the sums run one by one. */
 TEST(test_what_is_larger_goes_alone) {
     const struct comm_settings before = *comm_settings_in_force();
     struct comm_settings settings = before;
@@ -98,7 +98,7 @@ TEST(test_what_is_larger_goes_alone) {
     assert_int_equal(took, one);
 }
 
-/* A rank that tests only the last one, and never waits, sees it done. */
+/* A rank that only tests the last sum, and never waits, advances the older ones until the last is done. */
 TEST(test_looking_at_the_last_moves_the_line) {
     struct sums s = {.n = MANY, .op = COMM_ALL_REDUCE, .count = HOP_SEGMENT_BYTES / 4 * comm_world_size()};
     bool ok = start(&s), done = false;

@@ -1,5 +1,5 @@
 /* ranks: 1 2 4  device: cpu */
-/* Agreeing on a failure: one rank speaks, all learn its code. */
+/* Agreeing on a failure: one rank prints its message, and all ranks get its code. */
 #include "tests/test.h"
 
 #include "lib/comm/comm.h"
@@ -39,7 +39,7 @@ TEST(test_one_rank_fails) {
     assert_true(agree_all(ok));
 }
 
-/* All fail, each with its own code: the lowest rank's line is the only one, and its code is everybody's. */
+/* All ranks fail with different codes. Only the lowest rank prints its line, and all ranks get its code. */
 TEST(test_lowest_rank_speaks) {
     char said[2048];
     int rank = comm_world_rank();
@@ -50,7 +50,7 @@ TEST(test_lowest_rank_speaks) {
     assert_true(agree_all(ok));
 }
 
-/* A rank that ran into a deadline asks no other rank: its peers may never come. */
+/* A rank with E_TIMEOUT asks no other rank, because its peers may never answer. */
 TEST(test_timeout_does_not_wait) {
     char said[2048];
     bool ok = true;
@@ -61,7 +61,7 @@ TEST(test_timeout_does_not_wait) {
     assert_true(agree_all(ok));
 }
 
-/* One rank fails: no rank prints, and every rank has its sentence. */
+/* One rank fails. No rank prints, and every rank gets the failed rank's message. */
 TEST(test_share_tells_all_why) {
     bool ok = true;
     for (int who = 0; who < comm_world_size(); who++) {
@@ -79,7 +79,7 @@ TEST(test_share_tells_all_why) {
     assert_true(agree_all(ok));
 }
 
-/* No error line: launch would take it for the job's. */
+/* A warning must not look like an error line, because launch would treat it as the job's error. */
 TEST(test_a_warning_is_no_error) {
     bool ok = true;
     for (int who = 0; who < comm_world_size(); who++) {

@@ -1,13 +1,13 @@
 /* ranks: 1 2 4  device: cpu */
-/* The ledger: bytes per operation are the published formulas, and every call is counted once. */
+/* The ledger: the bytes of an operation follow the published formulas, and every call is counted once. */
 #include "tests/test.h"
 
 #include "lib/comm/comm_backend.h"
 
 #include <time.h>
 
-/* S = 8000 bytes over 4 ranks, by hand: a ring passes n-1 = 3 pieces of S/n = 2000 bytes, all_reduce passes them
- * twice. */
+/* By hand, S = 8000 bytes over n = 4 ranks: a ring passes n-1 = 3 pieces of S/n = 2000 bytes, and all_reduce passes
+ * them twice. */
 TEST(test_formulas) {
     assert_close(comm_algorithm_bytes(COMM_ALL_REDUCE, 4, 8000), 12000, 0);
     assert_close(comm_algorithm_bytes(COMM_ALL_GATHER, 4, 8000), 6000, 0);
@@ -20,7 +20,7 @@ TEST(test_formulas) {
     assert_close(comm_algorithm_bytes(COMM_BARRIER, 4, 0), 0, 0);
 }
 
-/* all_reduce = reduce_scatter + all_gather, in bytes as in meaning; alone, nothing is sent. */
+/* all_reduce sends the bytes of reduce_scatter and all_gather together. A group of one rank sends none. */
 TEST(test_formulas_agree_with_each_other) {
     for (int n = 1; n <= 64; n++) {
         double halves =
@@ -44,7 +44,7 @@ static struct counts count_some_operations(struct group *group) {
     struct counts c = {
         .calls_ok = ok && e[COMM_ALL_REDUCE].calls == 3 && e[COMM_ALL_GATHER].calls == 1 &&
                     e[COMM_REDUCE_SCATTER].calls == 1 && e[COMM_BARRIER].calls == 1 && e[COMM_BROADCAST].calls == 0,
-        /* the part is 100 elements; the formulas want the whole buffer, n times that */
+        /* a part has 100 elements; the formulas use the whole buffer, which has n parts */
         .bytes_ok = e[COMM_ALL_REDUCE].bytes == 3 * 2 * 400 * others && e[COMM_ALL_GATHER].bytes == n * 400 * others &&
                     e[COMM_REDUCE_SCATTER].bytes == n * 200 * others && e[COMM_BARRIER].bytes == 0,
         .wait_ok = n == 1 ? e[COMM_ALL_REDUCE].wait_s == 0 : e[COMM_ALL_REDUCE].wait_s > 0,
@@ -68,7 +68,7 @@ TEST(test_operations_are_counted) {
     assert_true(agree_all(c.reset_ok));
 }
 
-/* Rank 0 comes 200 ms late: the others' ledgers show that they waited, and its own that it did not. */
+/* Rank 0 is 200 ms late: the other ranks' ledgers count the wait, and rank 0's does not. */
 TEST(test_waiting_is_counted_where_it_happens) {
     struct group *world = group_world();
     bool ok = comm_barrier(world) == OK;

@@ -21,9 +21,9 @@ TEST(test_coordinates_are_a_bijection) {
                 }
 }
 
-/* The order that DESIGN and users rely on: dp=2 tp=2 pp=2, rank 5 = pp 1, dp 0, tp 1. */
+/* The order that users rely on: with dp=2 tp=2 pp=2, rank 5 has pp 1, dp 0, tp 1. */
 TEST(test_tp_is_innermost) {
-    struct mesh_sizes cube = {.dp = 2, .tp = 2, .pp = 2}, flat = {.tp = 4, .pp = 2};      /* no dp: 1 */
+    struct mesh_sizes cube = {.dp = 2, .tp = 2, .pp = 2}, flat = {.tp = 4, .pp = 2};      /* without dp, dp is 1 */
     struct mesh_place p = mesh_place_of(&cube, 5);
     assert_int_equal(p.rank.pp, 1);
     assert_int_equal(p.rank.dp, 0);
@@ -33,11 +33,12 @@ TEST(test_tp_is_innermost) {
 
 static int replica_of(struct mesh_place p) { return p.rank.dp * p.n.cp + p.rank.cp; }
 
-/* Blocks of `shard` replicas share a state, and of those the ones with the same experts theirs. */
+/* Are replicas i and j in one group of this axis? Blocks of `shard` replicas share a state; in each block, replicas
+ * with the same experts share the experts' state. */
 static bool together_in_shards(enum mesh_axis axis, int i, int j, const struct mesh_place *a) {
     int all = a->n.dp * a->n.cp, shard = a->shard ? a->shard : all;
     bool of_experts = axis == AXIS_ESHARD || axis == AXIS_EREPLICATE, same_block = i / shard == j / shard;
-    if (shard == all || (of_experts && a->ep == 1)) return false;    /* AXIS_DP and AXIS_EDP say it */
+    if (shard == all || (of_experts && a->ep == 1)) return false;    /* then AXIS_DP or AXIS_EDP is the axis */
     switch (axis) {
     case AXIS_SHARD: return same_block;
     case AXIS_REPLICATE: return i % shard == j % shard;
@@ -46,8 +47,7 @@ static bool together_in_shards(enum mesh_axis axis, int i, int j, const struct m
     }
 }
 
-/* Which ranks should share this rank's group along an axis, from the definition and in another way than mesh.c's
- * colours. */
+/* Must ranks a and b share a group along an axis? This follows the axis's definition, not mesh.c's colours. */
 static bool together(enum mesh_axis axis, struct mesh_place a, struct mesh_place b) {
     bool same_tp = a.rank.tp == b.rank.tp, same_replica = replica_of(a) == replica_of(b);
     bool same_pp = a.rank.pp == b.rank.pp;
@@ -75,7 +75,7 @@ static bool together(enum mesh_axis axis, struct mesh_place a, struct mesh_place
     }
 }
 
-/* Members by a gather of world ranks; they must be the expected ones in ascending order. */
+/* Gather the members' world ranks. They must be the expected ranks in ascending order. */
 static bool group_is_right(const struct mesh *mesh, const struct mesh_sizes *sizes, enum mesh_axis axis, bool used) {
     int32_t mine = comm_world_rank(), members[MAX_RANKS];
     const struct group *group = mesh->group[axis];
@@ -102,7 +102,7 @@ static bool layout_is_right(const struct mesh_sizes *sizes) {
     return agree_all(ok);
 }
 
-/* Every layout that fits, also those that leave ranks over. */
+/* Test every layout that fits, including those that do not use all ranks. */
 TEST(test_groups_of_every_layout) {
     int n = comm_world_size();
     bool ok = true;
@@ -113,7 +113,7 @@ TEST(test_groups_of_every_layout) {
     assert_true(ok);
 }
 
-/* ep folds dp x cp: neighbors among the replicas, and one of each. */
+/* ep splits the dp x cp replicas: neighbors form an EP group, and an EDP group has one replica of each EP group. */
 TEST(test_groups_of_experts) {
     int n = comm_world_size();
     bool ok = true;
@@ -123,7 +123,7 @@ TEST(test_groups_of_experts) {
                 ok &= layout_is_right(&(struct mesh_sizes){.dp = dp, .tp = tp, .ep = ep});
     assert_true(ok);
     const struct mesh_place p = mesh_place_of(&(struct mesh_sizes){.tp = 2, .cp = 2, .dp = 4, .ep = 4}, 11);
-    assert_int_equal(mesh_size(AXIS_EP, &p), 4);                     /* rank 11: dp 2, cp 1: replica 5, 4 to 7 */
+    assert_int_equal(mesh_size(AXIS_EP, &p), 4);                     /* rank 11 (dp 2, cp 1) is replica 5, of 4 to 7 */
     assert_int_equal(mesh_index(AXIS_EP, &p), 1);
     assert_int_equal(mesh_colour(AXIS_EP, &p), 9);
     assert_int_equal(mesh_size(AXIS_EDP, &p), 2);                    /* replicas 1 and 5 */
@@ -141,7 +141,7 @@ TEST(test_groups_of_shards) {
                     ok &= layout_is_right(&(struct mesh_sizes){.dp = dp, .cp = cp, .ep = ep, .shard = shard});
     assert_true(ok);
     const struct mesh_place p = mesh_place_of(&(struct mesh_sizes){.tp = 2, .cp = 2, .dp = 6, .shard = 4}, 23);
-    assert_int_equal(mesh_index(AXIS_SHARD, &p), 3);                 /* replica 11 of 12: the third of the third four */
+    assert_int_equal(mesh_index(AXIS_SHARD, &p), 3);                 /* replica 11 of 12: index 3 in the third block */
     assert_int_equal(mesh_colour(AXIS_SHARD, &p), 17);
     assert_int_equal(mesh_index(AXIS_REPLICATE, &p), 2);
     assert_int_equal(mesh_colour(AXIS_REPLICATE, &p), 7);
@@ -161,7 +161,7 @@ TEST(test_shards_have_axes_of_their_own_where_not_all_share) {
     assert_int_equal(mesh_replicate_axis(AXIS_EDP, &half), AXIS_EREPLICATE);
 }
 
-/* Before anybody has refused them: no crash. */
+/* Sizes that are not yet checked must not cause a crash. */
 TEST(test_sizes_that_do_not_divide_have_some_place) {
     static const struct mesh_sizes odd[] = {{.dp = 2, .ep = 4}, {.dp = 4, .shard = 8}, {.dp = 4, .shard = 3, .ep = 2},
                                             {.cp = 2, .cp_heads = 4}, {.dp = 2, .shard = 4, .ep = 8}};
@@ -174,7 +174,7 @@ TEST(test_sizes_that_do_not_divide_have_some_place) {
         }
 }
 
-/* Neighbors of a group are as far apart as there are ranks inside. */
+/* The distance between neighbors of a group is the number of ranks in the dimensions inside. */
 TEST(test_strides_of_groups) {
     const struct mesh_sizes sizes = {.tp = 2, .cp = 4, .dp = 4, .pp = 4, .cp_heads = 2, .ep = 4, .shard = 8};
     const struct mesh_place p = mesh_place_of(&sizes, 11), last = mesh_place_of(&sizes, 127);
@@ -188,7 +188,7 @@ TEST(test_strides_of_groups) {
     assert_int_equal(mesh_stride(AXIS_MIRROR, &p), 96);
 }
 
-/* ---- which ranks sum, which count ---- */
+/* ---- along which axes a gradient is summed, and which ranks contribute to a sum ---- */
 enum { DP = 1 << AXIS_DP, EP = 1 << AXIS_EP, EDP = 1 << AXIS_EDP, TP = 1 << AXIS_TP };
 
 TEST(test_what_ep_has_cut_is_summed_over_the_rest_of_the_replicas) {
@@ -225,7 +225,7 @@ TEST(test_each_expert_is_counted_by_one_rank) {
 
 enum { SHARD = 1 << AXIS_SHARD, ESHARD = 1 << AXIS_ESHARD, REPLICATE = 1 << AXIS_REPLICATE };
 
-/* If a tensor is sharded within a part of the replicas, one part counts. */
+/* If every block of replicas has all shards of a tensor, only one block contributes. */
 TEST(test_each_shard_is_counted_by_one_rank) {
     const struct mesh_sizes dense = {.tp = 2, .cp = 2, .dp = 4, .shard = 4},
                             few = {.dp = 8, .ep = 2, .shard = 4}, many = {.dp = 8, .ep = 4, .shard = 2};
@@ -236,7 +236,7 @@ TEST(test_each_shard_is_counted_by_one_rank) {
     assert_int_equal(n_speakers(0, &dense), 1);
     assert_int_equal(n_speakers(EP | ESHARD, &few), 4);
     assert_int_equal(n_speakers(EP, &few), 2);
-    assert_int_equal(n_speakers(EP | ESHARD, &many), 4);             /* four experts' places, each of one shard */
+    assert_int_equal(n_speakers(EP | ESHARD, &many), 4);             /* 4 places of experts, each with one shard */
     assert_int_equal(n_speakers(SHARD, &many), 2);
 }
 
@@ -256,7 +256,7 @@ TEST(test_identity_names_the_place) {
     assert_true(agree_all(made && right));
 }
 
-/* Outermost first, and only what there is more than one of. */
+/* Texts name the outermost dimension first, and leave out dimensions of size one. */
 TEST(test_texts_leave_out_what_is_one) {
     char text[64];
     struct mesh_sizes sizes = {.dp = 2, .pp = 3}, one = {.dp = 0};

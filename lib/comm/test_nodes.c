@@ -1,5 +1,5 @@
 /* ranks: 1 2  device: cpu */
-/* Nodes: emulated ones, and the hosts' of ranks that are all here. */
+/* Emulated nodes; and nodes that are hosts, with all ranks on this host. */
 #include "lib/comm/comm_backend.h"
 #include "tests/test.h"
 

@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  device: cpu
  *
- * reshard against the global tensor: an element's value is its place. There and back
- * is the identity, bit for bit; whichever of the two axes comes first; with what lies zig-zag, too. */
+ * reshard must give this rank's part of the global tensor, in which each element's value is its place. Forward and
+ * backward together are the identity, bit for bit. Either axis may come first, and an axis may be zig-zag. */
 #include "lib/comm/exchange.h"
 #include "lib/comm/mesh.h"
 #include "lib/ops/test_op.h"
@@ -64,7 +64,7 @@ TEST(test_reshard_there_and_back) {
     }
 }
 
-/* A part of a zig-zag part becomes that again. */
+/* Resharding back must give the zig-zag part again. */
 TEST(test_reshard_to_what_was_zigzag) {
     int n = comm_world_size();
     struct type qkv = op_type(FP64, "BT3HD", 2, 16 * n, 3, 4, 2);
