@@ -78,8 +78,3 @@ const struct device *device_cpu(void);
 enum status device_cuda(int index, const struct device **out);
 /** The number of GPUs; 0 also if this build has no CUDA, or the machine no driver. */
 int device_cuda_count(void);
-
-/** Wait for a mark, at most timeout_s seconds, and call `idle` repeatedly meanwhile (NULL: sched_yield). @errors
- *  E_TIMEOUT with `what`, the name of the awaited work; E_DEVICE */
-enum status device_wait(const struct device *, const struct device_mark *, double timeout_s, void (*idle)(void),
-                        const char *what);
