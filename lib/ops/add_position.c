@@ -31,7 +31,6 @@ const struct op op_add_position = {
     .dropout_out = OUT(1),
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_IN_PLACE,
-    .alias_in = 0,
     .has_backward_input = true,
     .has_backward_weight = true,
     .cost = cost_traffic,

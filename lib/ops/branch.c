@@ -19,7 +19,6 @@ const struct op op_branch = {
     .shape = shape_as_input,
     .forward_alias = ALIAS_VIEW,
     .backward_alias = ALIAS_VIEW,
-    .alias_in = 0,
     .has_backward_input = true,
     .cost = branch_cost,
     .kernels = {[DEVICE_CPU] = KERNELS_FB(branch, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(branch, cuda))},

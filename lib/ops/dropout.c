@@ -27,7 +27,6 @@ const struct op op_dropout = {
     .dropout_out = OUT(1),
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_IN_PLACE,
-    .alias_in = 0,
     .has_backward_input = true,
     .cost = cost_traffic,
     .kernels = {[DEVICE_CPU] = KERNELS_FB(dropout, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(dropout, cuda))},

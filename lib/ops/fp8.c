@@ -22,7 +22,6 @@ const struct op op_cast_fp8 = {
     .rule = RULE_FP8,
     .shape = cast_fp8_shape,
     .backward_alias = ALIAS_VIEW,
-    .alias_in = 0,
     .has_backward_input = true,
     .cost = cost_traffic,
     .kernels = {[DEVICE_CPU] = KERNELS_FB(cast_fp8, cpu),

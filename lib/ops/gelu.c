@@ -13,7 +13,6 @@ const struct op op_gelu = {
     .needs = {.bi_in = IN(0)},
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_IN_PLACE,
-    .alias_in = 0,
     .has_backward_input = true,
     .cost = cost_traffic,
     .kernels = {[DEVICE_CPU] = KERNELS_FB(gelu, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(gelu, cuda))},

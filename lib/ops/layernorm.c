@@ -55,7 +55,6 @@ const struct op op_layernorm = {
     .statistic_out = OUT(1),
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_IN_PLACE,
-    .alias_in = 0,
     .has_backward_input = true,
     .has_backward_weight = true,
     .work = layernorm_work,

@@ -13,7 +13,6 @@ const struct op op_relu = {
     .needs = {.bi_out = OUT(0)},           /* y > 0 where x > 0, and the next product keeps y anyway */
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_IN_PLACE,
-    .alias_in = 0,
     .has_backward_input = true,
     .cost = cost_traffic,
     .kernels = {[DEVICE_CPU] = KERNELS_FB(relu, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(relu, cuda))},

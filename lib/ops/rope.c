@@ -40,7 +40,6 @@ const struct op op_rope = {
     .shape = rope_shape,
     .forward_alias = ALIAS_IN_PLACE,
     .backward_alias = ALIAS_IN_PLACE,
-    .alias_in = 0,
     .has_backward_input = true,
     .work = rope_work,
     .cost = cost_traffic,
