@@ -8,7 +8,6 @@
 #include "lib/checkpoint/hf_files.h"
 #include "lib/checkpoint/hf_tokens.h"
 #include <errno.h>
-#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,6 @@
 #include "lib/base/log.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,6 @@
 #include "lib/base/clock.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 #include "oracle/suspect.h"
 
 #include "lib/checkpoint/safetensors.h"
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

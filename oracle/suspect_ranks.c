@@ -1,11 +1,9 @@
 /* Two ranks hold the same elements with different values. */
 #include "oracle/suspect.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Ranks that hold the whole tensor: rank[i] holds x[i]. */
 struct copies { int n, *rank; const double **x; };

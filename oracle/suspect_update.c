@@ -1,7 +1,6 @@
 /* The gradient norm, and AdamW's update. Names as in Loshchilov and Hutter 2019, algorithm 2. */
 #include "oracle/suspect.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 #include "lib/cost/op_time.h"
 #include "lib/cost/timeline.h"
 #include "planner/layout.h"
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

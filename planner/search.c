@@ -2,7 +2,6 @@
 
 #include "lib/base/grow.h"
 #include "lib/base/integer.h"
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -44,7 +44,6 @@
 #include "zero/zero_shards.h"
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 double zero_bytes_per_param(int stage, int64_t n, double weight, double grad, double states) {
     double share = 1.0 / (double)n;

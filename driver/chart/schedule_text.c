@@ -2,8 +2,6 @@
 #include "driver/chart/schedule_chart.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MAX_WIDTH = 200, WIDTH = 116, MAX_ROWS = 64, MAX_LETTERS = 26 };
 

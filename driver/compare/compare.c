@@ -36,7 +36,6 @@
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* setup comes first, and in it the plan, because the offsets of the plan's options count from the plan. */
 struct request {

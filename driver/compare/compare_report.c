@@ -2,8 +2,6 @@
 
 #include "driver/compare/compare_forecast.h"
 #include "driver/report/report.h"
-#include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 
 #include <malloc.h>
 #include <stdio.h>
-#include <string.h>
 
 void resident_reset(void) {
     malloc_trim(0);

@@ -7,7 +7,6 @@
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "driver/train/train_options.h"
-#include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "oracle/reference.h"
 #include <errno.h>

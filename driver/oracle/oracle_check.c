@@ -2,7 +2,6 @@
 
 #include "driver/oracle/oracle_page.h"
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 #include "driver/oracle/oracle_page.h"
 
 #include "driver/report/report.h"
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -10,7 +10,6 @@
 #include "driver/plan/plan_search.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
-#include "lib/base/log.h"
 #include "planner/budget.h"
 #include "planner/search.h"
 #include <inttypes.h>
@@ -18,7 +17,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* plan comes first, because the offsets of its options count from it */
 struct request {

@@ -1,7 +1,6 @@
 #include "driver/plan/plan_pipeline.h"
 
 #include "driver/chart/schedule_chart.h"
-#include "lib/base/integer.h"
 #include "pp/pp.h"
 
 enum { MOST_BOXES = 3000, PLOT = 900, HEADING_BYTES = 320 };

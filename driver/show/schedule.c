@@ -6,11 +6,9 @@
 #include "driver/command.h"
 #include "lib/run/plan.h"
 #include "pp/pp_table.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct request {
     int schedule;

@@ -2,7 +2,6 @@
 #include "driver/show/schedule.h"
 
 #include "driver/chart/schedule_chart.h"
-#include <stdlib.h>
 
 /* Maxima over ranks: activations in flight, counted in microbatches of a whole stage; messages to other ranks. */
 static double peak_of(const struct schedule_chart *c) {

@@ -11,7 +11,6 @@
 #include "lib/run/sent.h"
 #include <inttypes.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

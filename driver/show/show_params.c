@@ -7,7 +7,6 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Bytes of a rank: weights, gradients and optimizer states, as the plan's techniques shard or widen them. */
 static struct state_bytes bytes_of(const struct plan *plan, double params) {

@@ -1,7 +1,6 @@
 /* See show_unread.h. */
 #include "driver/show/show_unread.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct need { const char *what, *option; bool met; const char *remedy; };

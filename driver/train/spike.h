@@ -9,7 +9,6 @@
  * (PaLM), section 5.1. */
 #pragma once
 
-#include <stdbool.h>
 
 enum { SPIKE_WINDOW = 64, SPIKE_FIRST = 16 };
 

@@ -22,7 +22,6 @@
 #include "lib/comm/comm.h"
 #include "lib/comm/membership/membership.h"
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "driver/train/train_state.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "lib/comm/membership/comm_membership.h"
 #include "lib/run/versions.h"
 #include <math.h>
 

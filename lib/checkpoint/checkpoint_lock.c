@@ -21,7 +21,6 @@
 #include "lib/checkpoint/checkpoint_latest.h"
 #include "lib/comm/comm.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 #include "lib/checkpoint/checkpoint_files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>

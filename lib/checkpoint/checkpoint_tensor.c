@@ -3,7 +3,6 @@
 #include "lib/checkpoint/checkpoint_gather.h"
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct checkpoint_reader { struct manifest manifest; struct checkpoint_model model; };
 

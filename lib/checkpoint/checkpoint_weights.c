@@ -2,7 +2,6 @@
 #include "lib/checkpoint/checkpoint_save.h"
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 struct checkpoint_writer {

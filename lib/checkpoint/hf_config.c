@@ -1,7 +1,6 @@
 #include "lib/checkpoint/hf_config.h"
 
 #include "lib/base/json_file.h"
-#include <string.h>
 #include <unistd.h>
 
 enum { CONFIG_MAX_BYTES = 4 << 20 };

@@ -8,7 +8,6 @@
 #include "lib/base/status.h"
 #include <jansson.h>
 #include <stddef.h>
-#include <stdint.h>
 
 enum hf_use {
     HF_SIZE,    /* a whole number from 1, to an int64_t; null is 0 if `missing` is null */

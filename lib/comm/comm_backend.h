@@ -5,7 +5,6 @@
  * this folder. */
 #pragma once
 
-#include "lib/base/clock.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/comm_request.h"
 

@@ -10,7 +10,6 @@
 
 #include "lib/base/status.h"
 #include "lib/device/dtype.h"
-#include <stdbool.h>
 #include <stdint.h>
 
 /** Points (at, is) of a function; log-log interpolation between the points, constant outside. */

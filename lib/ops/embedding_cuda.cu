@@ -25,7 +25,6 @@
 #include "lib/ops/groups_cuda.h"
 #include "lib/base/integer.h"
 #include "lib/ops/embedding.h"
-#include "lib/ops/embedding_sort.h"
 
 extern "C" { kernel CUDA(embedding_forward), CUDA(embedding_backward_weight); }
 

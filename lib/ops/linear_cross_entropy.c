@@ -3,7 +3,6 @@
 #include "lib/device/arena.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/gemm/gemm.h"
-#include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
 
 /* Columns of a block of the vocabulary: wide enough for a product to run at full speed. */

@@ -7,7 +7,6 @@
  * On the CPU the hooks write straight into the program's values. */
 #include "lib/program/exec_feed.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 struct feed {

@@ -13,7 +13,6 @@
 #include "lib/ops/reduce.h"
 #include "lib/run/optim_offload.h"
 #include "lib/run/optim_rows.h"
-#include <math.h>
 #include <stdlib.h>
 
 /* List the own gradients in `buffers`, which has room for every param. @return their number */

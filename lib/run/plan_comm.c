@@ -4,7 +4,6 @@
 #include "lib/comm/hops/comm_links.h"
 #include "lib/comm/hops/comm_rules.h"
 #include "lib/comm/membership/membership.h"
-#include <inttypes.h>
 
 enum status plan_links(const struct plan *p, struct hop_links *links) {
     const struct comm_options *c = comm_options(p);

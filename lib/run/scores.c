@@ -1,7 +1,6 @@
 #include "lib/run/scores.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum status scores_add(struct scores *s, const void *logits, enum dtype dtype, const int32_t *labels, int64_t n) {
     if (s->n + n > s->room) {

@@ -2,7 +2,6 @@
 
 #include "lib/trace/trace_state.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- the number of spans of a step ----

@@ -4,7 +4,6 @@
 #include "lib/comm/comm_request.h"
 #include "lib/trace/trace_state.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

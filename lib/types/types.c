@@ -5,7 +5,6 @@
 #include "lib/types/types_declared.h"
 #include "lib/types/types_rules.h"
 #include <stdlib.h>
-#include <string.h>
 
 struct walk {
     const struct program *p;

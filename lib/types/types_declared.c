@@ -3,7 +3,6 @@
 #include "lib/types/types_declared.h"
 
 #include "lib/base/integer.h"
-#include <string.h>
 
 static bool has_size(char tag) { return tag != 'B' && tag != 'R'; }
 /* A vocabulary is padded. */

@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const struct option OPTIONS[] = {
     {"features", OPTION_INT, "0", 0, 1e5, NULL, "", "dlrm, wide-deep: features with ids; 0: the data's", "model",

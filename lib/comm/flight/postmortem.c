@@ -4,7 +4,6 @@
 #include "lib/comm/comm.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static const double silence_s = 1;
 

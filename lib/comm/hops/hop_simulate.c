@@ -5,7 +5,6 @@
  * it. An event that becomes possible later cannot be earlier, since it waits for an event that was not earlier. */
 #include "lib/comm/hops/hop_simulate.h"
 
-#include "lib/base/integer.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -16,7 +16,6 @@
  * has just left a member again. */
 #include "lib/comm/membership/planned.h"
 
-#include <string.h>
 
 /* The epoch of the members that stay, without `leaves`, and of the spares that are ready. */
 static struct membership without(const struct planned_job *job, int leaves) {

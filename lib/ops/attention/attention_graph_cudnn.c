@@ -1,6 +1,5 @@
 #ifdef TRIVIUM_CUDNN
 #include "lib/ops/attention/attention_graph_cudnn.h"
-#include <stdio.h>
 #include <string.h>
 
 typedef cudnnBackendDescriptor_t descriptor;

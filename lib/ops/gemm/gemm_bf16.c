@@ -3,7 +3,6 @@
 #ifdef __AVX512BF16__
 
 #include <immintrin.h>
-#include <string.h>
 
 typedef uint16_t number;
 typedef uint32_t unit;

@@ -1,6 +1,5 @@
 #include "lib/ops/gemm/gemm_fp32.h"
 
-#include <string.h>
 
 typedef float number;
 typedef float unit;

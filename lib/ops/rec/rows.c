@@ -1,7 +1,6 @@
 #include "lib/ops/rec/rows.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- the index ---- */
 static const int32_t *ids_of(const struct rows *r, int record) {

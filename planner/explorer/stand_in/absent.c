@@ -1,6 +1,5 @@
 /* Functions that the page's commands may call without a run or a job. Other missing functions (kernels, MPI, checkpoint
  * files) stay unresolved; a call of one traps. */
-#include "lib/comm/membership/comm_membership.h"
 #include "lib/comm/membership/membership.h"
 #include "lib/device/disk.h"
 
