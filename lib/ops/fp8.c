@@ -13,8 +13,13 @@ static enum status cast_fp8_shape(const struct call *call, struct type out[MAX_O
     return OK;
 }
 
-DECLARE_KERNELS_FB(cast_fp8, cpu);
-DECLARE_KERNELS_FB(cast_fp8, cuda);
+/* Backward is branch's. It runs only if another step has already written a gradient of x; else dx is a view of dy
+ * (ALIAS_VIEW). */
+DECLARE_KERNEL(cast_fp8_forward, cpu);
+DECLARE_KERNEL(cast_fp8_forward, cuda);
+DECLARE_KERNEL(branch_backward_input, cpu);
+DECLARE_KERNEL(branch_backward_input, cuda);
+#define CAST_KERNELS(suffix) {cast_fp8_forward_##suffix, branch_backward_input_##suffix, 0}
 
 const struct op op_cast_fp8 = {
     .name = "cast_fp8",
@@ -24,9 +29,9 @@ const struct op op_cast_fp8 = {
     .backward_alias = ALIAS_VIEW,
     .has_backward_input = true,
     .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FB(cast_fp8, cpu),
-                WITH_CUDA([DEVICE_CUDA] = {[FP32] = KERNELS_FB_OF(cast_fp8, cuda_fp32),
-                                           [BF16] = KERNELS_FB_OF(cast_fp8, cuda_bf16)})},
+    .kernels = {[DEVICE_CPU] = {[FP64] = CAST_KERNELS(cpu_fp64), [FP32] = CAST_KERNELS(cpu_fp32),
+                                [BF16] = CAST_KERNELS(cpu_bf16), [FP16] = CAST_KERNELS(cpu_fp16)},
+                WITH_CUDA([DEVICE_CUDA] = {[FP32] = CAST_KERNELS(cuda_fp32), [BF16] = CAST_KERNELS(cuda_bf16)})},
 };
 
 /* ---- linear_fp8 ---- */

@@ -7,7 +7,7 @@
 #include "lib/ops/linear_cpu.h"
 #include <float.h>
 
-kernel CPU(cast_fp8_forward), CPU(cast_fp8_backward_input);
+kernel CPU(cast_fp8_forward);
 kernel CPU(linear_fp8_forward), CPU(linear_fp8_backward_input), CPU(linear_fp8_backward_weight);
 
 #if defined ELEM_fp64
@@ -46,17 +46,6 @@ enum status CPU(cast_fp8_forward)(const struct call *call) {
     note_amax(call, FP8_X, x, n);
 #pragma omp parallel for simd
     for (int64_t i = 0; i < n; i++) code[i] = e4m3_from_float(narrowed(s * load(x[i])));
-    return OK;
-}
-
-/* This runs only if another step has already written a gradient of x; else dx is a view of dy (ALIAS_VIEW). */
-enum status CPU(cast_fp8_backward_input)(const struct call *call) {
-    const elem *dy = call->dout[0].data;
-    elem *dx = call->din[0].data;
-    int64_t n = type_n(call->in[0].type);
-    int add = accumulates(call, 0);
-#pragma omp parallel for simd
-    for (int64_t i = 0; i < n; i++) put(dx + i, load(dy[i]), add);
     return OK;
 }
 

@@ -9,12 +9,12 @@
 #include "lib/ops/fp8_cuda.h"
 
 extern "C" {
-kernel CUDA(cast_fp8_forward), CUDA(cast_fp8_backward_input);
+kernel CUDA(cast_fp8_forward);
 fp8_cast_kernel CUDA(fp8_cast);
 fp8_turn_kernel fp8_turn_cuda_fp32;
 }
 
-enum { TILE = 32, WARPS = 8, THREADS = 256 };
+enum { TILE = 32, WARPS = 8 };
 
 #if defined ELEM_fp64
 #define LARGEST 0x1.fffffffffffffp1023
@@ -58,11 +58,6 @@ cast_tile(uint8_t *code, uint8_t *turned, double *amax, const elem *x, int64_t r
     if (turned) store_turned(turned, tile, row, column, rows, columns);
 }
 
-__global__ static void add_gradient_elementwise(elem *dx, const elem *dy, int64_t n, int accumulate) {
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) put(dx + i, load(dy[i]), accumulate);
-}
-
 static dim3 tiles(int64_t rows, int64_t columns) {
     return dim3((unsigned)ceil_div(rows, TILE), (unsigned)ceil_div(columns, TILE));
 }
@@ -70,10 +65,8 @@ static dim3 tiles(int64_t rows, int64_t columns) {
 enum status CUDA(fp8_cast)(const struct call *call, const struct fp8_cast *c) {
     const struct fp8_rule *rule = &call->step->fp8;
     double *amax = call->training ? rule->amax + rule->first + c->tensor : NULL;
-    LAUNCH(cast_tile, tiles(c->rows, c->columns), 32 * WARPS, 0, stream_of(call))
-    (c->code, c->turned, amax, (const elem *)c->x, c->rows, c->columns, (real)fp8_scale(call, c->tensor),
-     c->tensor == FP8_DY);
-    return gpu_launched("cast_tile");
+    return LAUNCHED(cast_tile, tiles(c->rows, c->columns), 32 * WARPS, 0, stream_of(call), c->code, c->turned, amax,
+                    (const elem *)c->x, c->rows, c->columns, (real)fp8_scale(call, c->tensor), c->tensor == FP8_DY);
 }
 
 /* Codes are bytes for every element type, so only the fp32 object has this kernel. */
@@ -91,8 +84,7 @@ turn_tile(uint8_t *turned, const uint8_t *code, int64_t rows, int64_t columns) {
 
 enum status fp8_turn_cuda_fp32(const struct call *call, const uint8_t *code, int64_t rows, int64_t columns,
                            uint8_t *turned) {
-    LAUNCH(turn_tile, tiles(rows, columns), 32 * WARPS, 0, stream_of(call))(turned, code, rows, columns);
-    return gpu_launched("turn_tile");
+    return LAUNCHED(turn_tile, tiles(rows, columns), 32 * WARPS, 0, stream_of(call), turned, code, rows, columns);
 }
 #endif
 
@@ -101,11 +93,4 @@ enum status CUDA(cast_fp8_forward)(const struct call *call) {
     int64_t columns = s->axis[s->n_axes - 1].n, n = type_n(call->in[0].type);
     struct fp8_cast c = {FP8_X, call->in[0].data, n / columns, columns, (uint8_t *)call->out[0].data, NULL};
     return CUDA(fp8_cast)(call, &c);
-}
-
-enum status CUDA(cast_fp8_backward_input)(const struct call *call) {
-    int64_t n = type_n(call->in[0].type);
-    LAUNCH(add_gradient_elementwise, (unsigned)ceil_div(n, THREADS), THREADS, 0, stream_of(call))
-    ((elem *)call->din[0].data, (const elem *)call->dout[0].data, n, accumulates(call, 0));
-    return gpu_launched("add_gradient_elementwise");
 }
