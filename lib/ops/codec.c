@@ -11,42 +11,6 @@ static float get_float(const unsigned char *code, int64_t i) {
     memcpy(&x, code + 4 * i, sizeof x);
     return x;
 }
-static void put_16(unsigned char *code, int64_t i, uint16_t x) { memcpy(code + 2 * i, &x, sizeof x); }
-static uint16_t get_16(const unsigned char *code, int64_t i) {
-    uint16_t x;
-    memcpy(&x, code + 2 * i, sizeof x);
-    return x;
-}
-
-/* ---- a float for a float ---- */
-static int64_t none_bytes(int64_t n) { return 4 * n; }
-static void none_encode(const float *x, int64_t n, int64_t first, int count, unsigned char *code) {
-    (void)n;
-    memcpy(code + 4 * first, x, (size_t)count * sizeof *x);
-}
-static void none_block(const unsigned char *code, int64_t n, int64_t first, int count, float *x) {
-    (void)n;
-    memcpy(x, code + 4 * first, (size_t)count * sizeof *x);
-}
-
-/* ---- two bytes for a float ---- */
-static int64_t half_bytes(int64_t n) { return 2 * n; }
-static void bf16_encode(const float *x, int64_t n, int64_t first, int count, unsigned char *code) {
-    (void)n;
-    for (int i = 0; i < count; i++) put_16(code, first + i, bf16_from_float(x[i]));
-}
-static void bf16_block(const unsigned char *code, int64_t n, int64_t first, int count, float *x) {
-    (void)n;
-    for (int i = 0; i < count; i++) x[i] = bf16_to_float(get_16(code, first + i));
-}
-static void fp16_encode(const float *x, int64_t n, int64_t first, int count, unsigned char *code) {
-    (void)n;
-    for (int i = 0; i < count; i++) put_16(code, first + i, fp16_from_float(x[i]));
-}
-static void fp16_block(const unsigned char *code, int64_t n, int64_t first, int count, float *x) {
-    (void)n;
-    for (int i = 0; i < count; i++) x[i] = fp16_to_float(get_16(code, first + i));
-}
 
 /* ---- a byte for a float: the scales of all blocks, then the bytes ---- */
 static int64_t n_blocks(int64_t n) { return ceil_div(n, CODEC_BLOCK); }
@@ -102,24 +66,38 @@ static void sign_block(const unsigned char *code, int64_t n, int64_t first, int 
 static const struct row {
     const char *name;
     bool wants_feedback;
+    enum dtype dtype;                    /* of the codes of rows without functions: those are casts */
     int64_t (*bytes)(int64_t n);
     /* x[0..count): elements first .. first + count - 1 of n; CODEC_BLOCK divides first, and count <= CODEC_BLOCK */
     void (*encode)(const float *x, int64_t n, int64_t first, int count, unsigned char *code);
     void (*block)(const unsigned char *code, int64_t n, int64_t first, int count, float *x);
 } ROWS[N_CODECS] = {
-    [CODEC_NONE] = {"none", false, none_bytes, none_encode, none_block},
-    [CODEC_BF16] = {"bf16", false, half_bytes, bf16_encode, bf16_block},
-    [CODEC_FP16] = {"fp16", false, half_bytes, fp16_encode, fp16_block},
-    [CODEC_INT8] = {"int8", false, int8_bytes, int8_encode, int8_block},
-    [CODEC_SIGN] = {"sign", true, sign_bytes, NULL, sign_block},     /* one scale for all n: see sign_encode */
-    [CODEC_TOPK] = {"topk", true, NULL, NULL, NULL},                 /* sparse: codec_topk.c */
+    [CODEC_NONE] = {"none", false, FP32, NULL, NULL, NULL},
+    [CODEC_BF16] = {"bf16", false, BF16, NULL, NULL, NULL},
+    [CODEC_FP16] = {"fp16", false, FP16, NULL, NULL, NULL},
+    [CODEC_INT8] = {"int8", false, 0, int8_bytes, int8_encode, int8_block},
+    [CODEC_SIGN] = {"sign", true, 0, sign_bytes, NULL, sign_block},  /* one scale for all n: see sign_encode */
+    [CODEC_TOPK] = {"topk", true, 0, NULL, NULL, NULL},              /* sparse: codec_topk.c */
 };
 
 const char *codec_name(enum codec_kind kind) { return ROWS[kind].name; }
 bool codec_wants_feedback(enum codec_kind kind) { return ROWS[kind].wants_feedback; }
 
 int64_t codec_bytes(const struct codec *c, int64_t n) {
-    return c->kind == CODEC_TOPK ? 8 * codec_topk_count(c->topk_percent, n) : ROWS[c->kind].bytes(n);
+    const struct row *r = &ROWS[c->kind];
+    if (c->kind == CODEC_TOPK) return 8 * codec_topk_count(c->topk_percent, n);
+    return r->bytes ? r->bytes(n) : n * (int64_t)dtype_size(r->dtype);
+}
+
+static void encode_block(const struct row *r, const float *x, int64_t n, int64_t first, int count,
+                         unsigned char *code) {
+    if (r->encode) r->encode(x, n, first, count, code);
+    else dtype_convert(code + first * (int64_t)dtype_size(r->dtype), r->dtype, x, FP32, count);
+}
+static void decode_block(const struct row *r, const unsigned char *code, int64_t n, int64_t first, int count,
+                         float *x) {
+    if (r->block) r->block(code, n, first, count, x);
+    else dtype_convert(x, FP32, code + first * (int64_t)dtype_size(r->dtype), r->dtype, count);
 }
 
 static int block_count(int64_t n, int64_t first) {
@@ -131,7 +109,7 @@ void codec_encode(const struct codec *c, const float *x, int64_t n, void *code) 
     else if (c->kind == CODEC_SIGN) sign_encode(x, n, code);
     else
         for (int64_t first = 0; first < n; first += CODEC_BLOCK)
-            ROWS[c->kind].encode(x + first, n, first, block_count(n, first), code);
+            encode_block(&ROWS[c->kind], x + first, n, first, block_count(n, first), code);
 }
 
 void codec_encode_as(const struct codec *c, const void *x, enum dtype dtype, int64_t n, void *code) {
@@ -139,7 +117,7 @@ void codec_encode_as(const struct codec *c, const void *x, enum dtype dtype, int
     for (int64_t first = 0; first < n; first += CODEC_BLOCK) {
         int count = block_count(n, first);
         dtype_convert(v, FP32, (const char *)x + first * (int64_t)dtype_size(dtype), dtype, count);
-        ROWS[c->kind].encode(v, n, first, count, code);
+        encode_block(&ROWS[c->kind], v, n, first, count, code);
     }
 }
 
@@ -161,7 +139,7 @@ void codec_decode(const struct codec *c, const void *code, int64_t n, float *x, 
     }
     for (int64_t first = 0; first < n; first += CODEC_BLOCK) {
         int count = block_count(n, first);
-        ROWS[c->kind].block(code, n, first, count, v);
+        decode_block(&ROWS[c->kind], code, n, first, count, v);
         combine(x + first, v, count, into);
     }
 }
@@ -170,7 +148,7 @@ void codec_decode_as(const struct codec *c, const void *code, int64_t n, void *x
     float v[CODEC_BLOCK];
     for (int64_t first = 0; first < n; first += CODEC_BLOCK) {
         int count = block_count(n, first);
-        ROWS[c->kind].block(code, n, first, count, v);
+        decode_block(&ROWS[c->kind], code, n, first, count, v);
         dtype_convert((char *)x + first * (int64_t)dtype_size(dtype), dtype, v, FP32, count);
     }
 }
