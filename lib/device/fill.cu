@@ -13,7 +13,6 @@ __global__ static void __launch_bounds__(THREADS) fill_words_stride(uint64_t *to
 enum status fill_words(void *to, uint64_t pattern, int64_t n_words, void *stream) {
     if (n_words <= 0) return OK;
     int64_t blocks = ceil_div(n_words, THREADS);
-    LAUNCH(fill_words_stride, (unsigned)(blocks < MAX_BLOCKS ? blocks : MAX_BLOCKS), THREADS, 0, stream)
-    ((uint64_t *)to, pattern, n_words);
-    return gpu_launched("fill_words_stride");
+    return LAUNCHED(fill_words_stride, (unsigned)(blocks < MAX_BLOCKS ? blocks : MAX_BLOCKS), THREADS, 0, stream,
+                    (uint64_t *)to, pattern, n_words);
 }

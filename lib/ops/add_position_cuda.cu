@@ -55,9 +55,8 @@ enum status CUDA(add_position_forward)(const struct call *call) {
     const elem *x = (const elem *)call->in[0].data, *table = (const elem *)call->weight[0].data;
     elem *y = (elem *)call->out[0].data;
     struct dropped_rows rows = dropped_rows_of(call, call->in[0].type, x, y, table, NULL);
-    LAUNCH(add_position_forward_warp_per_row, row_grid(rows.R), ROW_THREADS, 0, stream_of(call))
-    (y, x, table, first_row(call), rows);
-    return gpu_launched("add_position_forward_warp_per_row");
+    return LAUNCHED(add_position_forward_warp_per_row, row_grid(rows.R), ROW_THREADS, 0, stream_of(call), y, x, table,
+                    first_row(call), rows);
 }
 
 enum status CUDA(add_position_backward_input)(const struct call *call) { return dropout_backward(call, NULL); }
@@ -66,7 +65,6 @@ enum status CUDA(add_position_backward_weight)(const struct call *call) {
     const elem *dy = (const elem *)call->dout[0].data;
     const struct tensor *gradient = &call->dweight[0];
     struct dropped_rows rows = dropped_rows_of(call, call->in[0].type, dy, gradient->data, NULL, NULL);
-    LAUNCH(add_position_backward_block_per_position, (unsigned)rows.T, ROW_THREADS, 0, stream_of(call))
-    (gradient->data, is_real(gradient), dy, first_row(call), rows);
-    return gpu_launched("add_position_backward_block_per_position");
+    return LAUNCHED(add_position_backward_block_per_position, (unsigned)rows.T, ROW_THREADS, 0, stream_of(call),
+                    gradient->data, is_real(gradient), dy, first_row(call), rows);
 }

@@ -103,9 +103,8 @@ enum status CUDA(bias_dropout_residual_forward)(const struct call *call) {
     const elem *b = call->step->n_weight > 0 ? (const elem *)call->weight[0].data : NULL;
     elem *y = (elem *)call->out[0].data;
     struct dropped_rows rows = dropped_rows_of(call, call->in[0].type, x, residual, b, y);
-    LAUNCH(bias_dropout_residual_forward_warp_per_row, row_grid(rows.R), ROW_THREADS, 0, stream_of(call))
-    (y, x, residual, b, rows);
-    return gpu_launched("bias_dropout_residual_forward_warp_per_row");
+    return LAUNCHED(bias_dropout_residual_forward_warp_per_row, row_grid(rows.R), ROW_THREADS, 0, stream_of(call), y, x,
+                    residual, b, rows);
 }
 
 /* If dresidual is dy itself, it needs no write. */
@@ -119,9 +118,8 @@ enum status CUDA(bias_dropout_residual_backward_weight)(const struct call *call)
     struct dropped_rows rows = dropped_rows_of(call, call->in[0].type, dy, NULL, NULL, NULL);
     int64_t n_slices = column_slices(rows.R, rows.C, ELEM_DTYPE);
     dim3 grid((unsigned)ceil_div(rows.n_groups, 32), (unsigned)n_slices);
-    LAUNCH(bias_dropout_residual_backward_weight_slices, grid, SUM_THREADS, 0, stream_of(call))
-    ((real *)call->work, dy, rows);
-    TRY(gpu_launched("bias_dropout_residual_backward_weight_slices"));
+    TRY(LAUNCHED(bias_dropout_residual_backward_weight_slices, grid, SUM_THREADS, 0, stream_of(call),
+                 (real *)call->work, dy, rows));
     return columns_finish(call, 1, n_slices, rows.C);
 }
 
@@ -133,8 +131,7 @@ enum status CUDA(bias_dropout_residual_backward)(const struct call *weight, cons
     struct dropped_rows rows = dropped_rows_of(input, input->in[0].type, to.dx, dy, to.dresidual, NULL);
     int64_t n_slices = column_slices(rows.R, rows.C, ELEM_DTYPE);
     dim3 grid((unsigned)ceil_div(rows.n_groups, 32), (unsigned)n_slices);
-    LAUNCH(bias_dropout_residual_backward_slices, grid, SUM_THREADS, 0, stream_of(input))
-    ((real *)weight->work, to, dy, rows);
-    TRY(gpu_launched("bias_dropout_residual_backward_slices"));
+    TRY(LAUNCHED(bias_dropout_residual_backward_slices, grid, SUM_THREADS, 0, stream_of(input), (real *)weight->work,
+                 to, dy, rows));
     return columns_finish(weight, 1, n_slices, rows.C);
 }

@@ -21,9 +21,8 @@ __global__ static void __launch_bounds__(THREADS) branch_put_pack(elem *to, cons
 
 static enum status branch_put(const struct call *call, const struct tensor *to, const struct tensor *from, int add) {
     int64_t n = type_n(to->type);
-    LAUNCH(branch_put_pack, grid_of(n, THREADS * PACK), THREADS, 0, stream_of(call))
-    ((elem *)to->data, (const elem *)from->data, n, add);
-    return gpu_launched("branch_put_pack");
+    return LAUNCHED(branch_put_pack, grid_of(n, THREADS * PACK), THREADS, 0, stream_of(call), (elem *)to->data,
+                    (const elem *)from->data, n, add);
 }
 
 enum status CUDA(branch_forward)(const struct call *call) { return branch_put(call, &call->out[0], &call->in[0], 0); }

@@ -46,7 +46,6 @@ __global__ static void __launch_bounds__(SLICE_THREADS)
 static inline enum status columns_finish(const struct call *call, int n_sums, int64_t n_slices, int64_t C) {
     const struct tensor *g0 = &call->dweight[0], *g1 = &call->dweight[n_sums - 1];
     dim3 grid((unsigned)ceil_div(C, 32), (unsigned)n_sums);
-    LAUNCH(columns_add_slices, grid, SLICE_THREADS, 0, stream_of(call))
-    (g0->data, is_real(g0), g1->data, is_real(g1), (const real *)call->work, (int)n_slices, (int)C);
-    return gpu_launched("columns_add_slices");
+    return LAUNCHED(columns_add_slices, grid, SLICE_THREADS, 0, stream_of(call), g0->data, is_real(g0), g1->data,
+                    is_real(g1), (const real *)call->work, (int)n_slices, (int)C);
 }

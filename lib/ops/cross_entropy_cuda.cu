@@ -298,30 +298,26 @@ static struct rows rows_of(const struct vocab_rows *rows) {
 }
 
 static enum status row_max(const struct device *device, const struct vocab_rows *rows, void *max) {
-    LAUNCH(cross_entropy_max_row_per_block, (unsigned)rows->n_rows, threads_of(rows), 0, device->stream)
-    (rows_of(rows), (real *)max);
-    return gpu_launched("cross_entropy_max_row_per_block");
+    return LAUNCHED(cross_entropy_max_row_per_block, (unsigned)rows->n_rows, threads_of(rows), 0, device->stream,
+                    rows_of(rows), (real *)max);
 }
 
 static enum status row_sum(const struct device *device, const struct vocab_rows *rows, const void *max, void *sum,
                            void *hit) {
-    LAUNCH(cross_entropy_sum_row_per_block, (unsigned)rows->n_rows, threads_of(rows), 0, device->stream)
-    (rows_of(rows), (const real *)max, (real *)sum, (real *)hit);
-    return gpu_launched("cross_entropy_sum_row_per_block");
+    return LAUNCHED(cross_entropy_sum_row_per_block, (unsigned)rows->n_rows, threads_of(rows), 0, device->stream,
+                    rows_of(rows), (const real *)max, (real *)sum, (real *)hit);
 }
 
 static enum status loss(const struct device *device, const struct vocab_rows *rows, const void *max, const void *sum,
                         const void *hit, void *lse, double scale, void *loss_out) {
-    LAUNCH(cross_entropy_loss_one_block, 1, TOTAL_THREADS, 0, device->stream)
-    (rows_of(rows), (const real *)max, (const real *)sum, (const real *)hit, (real *)lse, scale, (real *)loss_out);
-    return gpu_launched("cross_entropy_loss_one_block");
+    return LAUNCHED(cross_entropy_loss_one_block, 1, TOTAL_THREADS, 0, device->stream, rows_of(rows), (const real *)max,
+                    (const real *)sum, (const real *)hit, (real *)lse, scale, (real *)loss_out);
 }
 
 static enum status gradient(const struct device *device, const struct vocab_rows *rows, const void *lse, double scale,
                             bool accumulate, void *dlogits) {
-    LAUNCH(cross_entropy_gradient_row_per_block, (unsigned)rows->n_rows, threads_of(rows), 0, device->stream)
-    (rows_of(rows), (const real *)lse, (real)scale, accumulate, (elem *)dlogits);
-    return gpu_launched("cross_entropy_gradient_row_per_block");
+    return LAUNCHED(cross_entropy_gradient_row_per_block, (unsigned)rows->n_rows, threads_of(rows), 0, device->stream,
+                    rows_of(rows), (const real *)lse, (real)scale, accumulate, (elem *)dlogits);
 }
 
 const struct cross_entropy_pieces CUDA(cross_entropy_pieces) = {row_max, row_sum, loss, gradient};
@@ -335,17 +331,15 @@ static struct vocab_rows rows_of_call(const struct call *call) {
 }
 
 static enum status total(const struct call *call, int64_t n_rows) {
-    LAUNCH(cross_entropy_total_one_block, 1, TOTAL_THREADS, 0, stream_of(call))
-    ((const double *)call->work, n_rows, call->loss_weight, (real *)call->out[0].data);
-    return gpu_launched("cross_entropy_total_one_block");
+    return LAUNCHED(cross_entropy_total_one_block, 1, TOTAL_THREADS, 0, stream_of(call), (const double *)call->work,
+                    n_rows, call->loss_weight, (real *)call->out[0].data);
 }
 
 enum status CUDA(cross_entropy_forward)(const struct call *call) {
     struct vocab_rows rows = rows_of_call(call);
     if (call->training) return OK;
-    LAUNCH(cross_entropy_forward_online, (unsigned)rows.n_rows, threads_of(&rows), 0, stream_of(call))
-    (rows_of(&rows), (real *)call->out[1].data, (double *)call->work);
-    TRY(gpu_launched("cross_entropy_forward_online"));
+    TRY(LAUNCHED(cross_entropy_forward_online, (unsigned)rows.n_rows, threads_of(&rows), 0, stream_of(call),
+                 rows_of(&rows), (real *)call->out[1].data, (double *)call->work));
     return total(call, rows.n_rows);
 }
 
@@ -363,9 +357,9 @@ enum status CUDA(cross_entropy_backward_input)(const struct call *call) {
     struct vocab_rows rows = rows_of_call(call);
     size_t bytes = bytes_kept(&rows);
     int threads = threads_of(&rows, TRAIN_THREADS);
-    LAUNCH(cross_entropy_train_row_per_block, (unsigned)rows.n_rows, threads, bytes, stream_of(call))
-    (rows_of(&rows), (real *)call->out[1].data, (double *)call->work, (real)(call->loss_weight * call->loss_scale),
-     accumulates(call, 0), (elem *)call->din[0].data, bytes > 0);
-    TRY(gpu_launched("cross_entropy_train_row_per_block"));
+    TRY(LAUNCHED(cross_entropy_train_row_per_block, (unsigned)rows.n_rows, threads, bytes, stream_of(call),
+                 rows_of(&rows), (real *)call->out[1].data, (double *)call->work,
+                 (real)(call->loss_weight * call->loss_scale), accumulates(call, 0), (elem *)call->din[0].data,
+                 bytes > 0));
     return total(call, rows.n_rows);
 }

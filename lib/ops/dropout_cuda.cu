@@ -23,8 +23,7 @@ enum status CUDA(dropout_forward)(const struct call *call) {
     const elem *x = (const elem *)call->in[0].data;
     elem *y = (elem *)call->out[0].data;
     struct dropped_rows rows = dropped_rows_of(call, call->in[0].type, x, y, NULL, NULL);
-    LAUNCH(dropout_forward_warp_per_row, row_grid(rows.R), ROW_THREADS, 0, stream_of(call))(y, x, rows);
-    return gpu_launched("dropout_forward_warp_per_row");
+    return LAUNCHED(dropout_forward_warp_per_row, row_grid(rows.R), ROW_THREADS, 0, stream_of(call), y, x, rows);
 }
 
 enum status CUDA(dropout_backward_input)(const struct call *call) { return dropout_backward(call, NULL); }

@@ -133,9 +133,8 @@ static inline enum status dropout_backward(const struct call *call, elem *dresid
     const elem *dy = (const elem *)call->dout[0].data;
     elem *dx = (elem *)call->din[0].data;
     struct dropped_rows rows = dropped_rows_of(call, call->in[0].type, dx, dy, dresidual, NULL);
-    LAUNCH(dropout_backward_warp_per_row, row_grid(rows.R), ROW_THREADS, 0, stream_of(call))
-    (dx, dresidual, dy, rows, accumulates(call, 0), accumulates(call, 1));
-    return gpu_launched("dropout_backward_warp_per_row");
+    return LAUNCHED(dropout_backward_warp_per_row, row_grid(rows.R), ROW_THREADS, 0, stream_of(call), dx, dresidual, dy,
+                    rows, accumulates(call, 0), accumulates(call, 1));
 }
 
 /* residual + m (x + bias). fma is explicit, so that every kernel that computes this has the same bits. */

@@ -197,9 +197,8 @@ enum status CUDA(embedding_forward)(const struct call *call) {
     const elem *w = (const elem *)call->weight[0].data;
     elem *y = (elem *)call->out[0].data;
     int64_t R = type_n(call->in[0].type), C = call->weight[0].type->shape.axis[1].n;
-    LAUNCH(embedding_forward_warp_per_row, row_grid(R), ROW_THREADS, 0, stream_of(call))
-    (y, w, (const int32_t *)call->in[0].data, R, (int)C, vocabulary_of(call), packs(C, w, y, NULL, NULL));
-    return gpu_launched("embedding_forward_warp_per_row");
+    return LAUNCHED(embedding_forward_warp_per_row, row_grid(R), ROW_THREADS, 0, stream_of(call), y, w,
+                    (const int32_t *)call->in[0].data, R, (int)C, vocabulary_of(call), packs(C, w, y, NULL, NULL));
 }
 
 enum status CUDA(embedding_backward_weight)(const struct call *call) {
@@ -207,12 +206,9 @@ enum status CUDA(embedding_backward_weight)(const struct call *call) {
     const struct tensor *gradient = &call->dweight[0];
     int64_t R = type_n(call->in[0].type), V = gradient->type->shape.axis[0].n, C = gradient->type->shape.axis[1].n;
     int32_t *position = (int32_t *)call->work, *start = position + R;
-    LAUNCH(embedding_sort_positions, (unsigned)ceil_div(V, SORT_ROWS), SORT_THREADS, 0, stream_of(call))
-    (position, start, (const int32_t *)call->in[0].data, R, vocabulary_of(call), (int32_t)V);
-    TRY(gpu_launched("embedding_sort_positions"));
+    TRY(LAUNCHED(embedding_sort_positions, (unsigned)ceil_div(V, SORT_ROWS), SORT_THREADS, 0, stream_of(call), position,
+                 start, (const int32_t *)call->in[0].data, R, vocabulary_of(call), (int32_t)V));
     dim3 grid((unsigned)ceil_div(V, SUM_WARPS), (unsigned)ceil_div(C, WARP_COLUMNS));
-    LAUNCH(embedding_sum_rows, grid, SUM_THREADS, 0, stream_of(call))
-    (gradient->data, is_real(gradient), dy, position, start, (int32_t)V, (int)C,
-     packs(C, dy, gradient->data, NULL, NULL));
-    return gpu_launched("embedding_sum_rows");
+    return LAUNCHED(embedding_sum_rows, grid, SUM_THREADS, 0, stream_of(call), gradient->data, is_real(gradient), dy,
+                    position, start, (int32_t)V, (int)C, packs(C, dy, gradient->data, NULL, NULL));
 }

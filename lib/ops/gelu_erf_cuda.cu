@@ -38,15 +38,13 @@ gelu_erf_backward_pack(elem *dx, const elem *dy, const elem *x, int64_t n, int a
 
 enum status CUDA(gelu_erf_forward)(const struct call *call) {
     int64_t n = type_n(call->in[0].type);
-    LAUNCH(gelu_erf_forward_pack, grid_of(n, THREADS * PACK), THREADS, 0, stream_of(call))
-    ((elem *)call->out[0].data, (const elem *)call->in[0].data, n);
-    return gpu_launched("gelu_erf_forward_pack");
+    return LAUNCHED(gelu_erf_forward_pack, grid_of(n, THREADS * PACK), THREADS, 0, stream_of(call),
+                    (elem *)call->out[0].data, (const elem *)call->in[0].data, n);
 }
 
 enum status CUDA(gelu_erf_backward_input)(const struct call *call) {
     int64_t n = type_n(call->in[0].type);
-    LAUNCH(gelu_erf_backward_pack, grid_of(n, THREADS * PACK), THREADS, 0, stream_of(call))
-    ((elem *)call->din[0].data, (const elem *)call->dout[0].data, (const elem *)call->in[0].data, n,
-     accumulates(call, 0));
-    return gpu_launched("gelu_erf_backward_pack");
+    return LAUNCHED(gelu_erf_backward_pack, grid_of(n, THREADS * PACK), THREADS, 0, stream_of(call),
+                    (elem *)call->din[0].data, (const elem *)call->dout[0].data, (const elem *)call->in[0].data, n,
+                    accumulates(call, 0));
 }

@@ -115,9 +115,7 @@ enum status CUDA(layernorm_backward)(const struct call *weight, const struct cal
     struct layernorm_rows rows = layernorm_backward_rows(C, ELEM_DTYPE);
     if (!packs(C, x, dy, dx, g) || rows.warps == 0) return run_apart(weight, input);
     dim3 block((unsigned)(32 * rows.warps), (unsigned)rows.rows);
-    LAUNCH(layernorm_backward_slices, (unsigned)n_slices, block, 0, stream_of(input))
-    (dx, (real *)weight->work, dy, x, (const struct statistics *)input->out[1].data, g, R, (int)C,
-     accumulates(input, 0));
-    TRY(gpu_launched("layernorm_backward_slices"));
+    TRY(LAUNCHED(layernorm_backward_slices, (unsigned)n_slices, block, 0, stream_of(input), dx, (real *)weight->work,
+                 dy, x, (const struct statistics *)input->out[1].data, g, R, (int)C, accumulates(input, 0)));
     return columns_finish(weight, 2, n_slices, C);
 }

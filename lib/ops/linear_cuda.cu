@@ -68,12 +68,10 @@ enum status CUDA(linear_bias_gradient)(const struct call *call) {
     struct linear_chunks c = linear_chunks(call);
     const struct tensor *db = &call->dweight[1];
     dim3 grid((unsigned)ceil_div(s.K, STRIP), (unsigned)c.chunks);
-    LAUNCH(sum_columns_of_chunk, grid, 32 * WARPS, 0, stream_of(call))
-    ((real *)call->work, (const elem *)call->dout[0].data, s.R, s.K, c.rows);
-    TRY(gpu_launched("sum_columns_of_chunk"));
-    LAUNCH(add_chunks, (unsigned)ceil_div(s.K, 32), 32 * WARPS, 0, stream_of(call))
-    (db->data, is_real(db), (const real *)call->work, s.K, c.chunks);
-    return gpu_launched("add_chunks");
+    TRY(LAUNCHED(sum_columns_of_chunk, grid, 32 * WARPS, 0, stream_of(call), (real *)call->work,
+                 (const elem *)call->dout[0].data, s.R, s.K, c.rows));
+    return LAUNCHED(add_chunks, (unsigned)ceil_div(s.K, 32), 32 * WARPS, 0, stream_of(call), db->data, is_real(db),
+                    (const real *)call->work, s.K, c.chunks);
 }
 
 /* db[k] += sums[k]. The product of dW has written sums, in dW's type. */
@@ -88,7 +86,6 @@ add_bias_gradient(void *db, int db_is_real, const void *sums, int sums_are_real,
 enum status CUDA(linear_add_sums)(const struct call *call, const void *sums) {
     int64_t K = linear_sizes(call).K;
     const struct tensor *db = &call->dweight[1];
-    LAUNCH(add_bias_gradient, (unsigned)ceil_div(K, ADD_THREADS), ADD_THREADS, 0, stream_of(call))
-    (db->data, is_real(db), sums, is_real(&call->dweight[0]), K);
-    return gpu_launched("add_bias_gradient");
+    return LAUNCHED(add_bias_gradient, (unsigned)ceil_div(K, ADD_THREADS), ADD_THREADS, 0, stream_of(call), db->data,
+                    is_real(db), sums, is_real(&call->dweight[0]), K);
 }

@@ -17,6 +17,6 @@ __global__ static void optimizer_decide_one_thread(double *multiplier, double *n
 
 enum status optimizer_decide_cuda(void *stream, double *multiplier, double *norm, const double *sum_of_squares,
                                   const double *loss, double clip, double unscale) {
-    LAUNCH(optimizer_decide_one_thread, 1, 1, 0, stream)(multiplier, norm, sum_of_squares, loss, clip, unscale);
-    return gpu_launched("optimizer_decide_one_thread");
+    return LAUNCHED(optimizer_decide_one_thread, 1, 1, 0, stream, multiplier, norm, sum_of_squares, loss, clip,
+                    unscale);
 }

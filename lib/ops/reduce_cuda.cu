@@ -52,11 +52,9 @@ __global__ static void reduce_add_one(double *sum, const elem *x) { *sum += (dou
 
 enum status CUDA(reduce_partials)(void *stream, enum reduction what, const struct reduce_table *t,
                                   struct reduce_partials p) {
-    LAUNCH(reduce_partials_chunked, (unsigned)p.n, THREADS, 0, stream)(*t, (int)what, p);
-    return gpu_launched("reduce_partials_chunked");
+    return LAUNCHED(reduce_partials_chunked, (unsigned)p.n, THREADS, 0, stream, *t, (int)what, p);
 }
 
 enum status CUDA(reduce_add)(void *stream, double *sum, const void *x) {
-    LAUNCH(reduce_add_one, 1, 1, 0, stream)(sum, (const elem *)x);
-    return gpu_launched("reduce_add_one");
+    return LAUNCHED(reduce_add_one, 1, 1, 0, stream, sum, (const elem *)x);
 }

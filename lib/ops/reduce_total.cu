@@ -13,6 +13,5 @@ __global__ static void __launch_bounds__(THREADS) reduce_total_one_block(const d
 }
 
 enum status reduce_total_cuda(void *stream, const double *partial, int n, double *out) {
-    LAUNCH(reduce_total_one_block, 1, THREADS, 0, stream)(partial, n, out);
-    return gpu_launched("reduce_total_one_block");
+    return LAUNCHED(reduce_total_one_block, 1, THREADS, 0, stream, partial, n, out);
 }

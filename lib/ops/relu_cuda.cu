@@ -19,15 +19,13 @@ __global__ static void relu_backward_elementwise(elem *dx, const elem *dy, const
 
 enum status CUDA(relu_forward)(const struct call *call) {
     int64_t n = type_n(call->in[0].type);
-    LAUNCH(relu_forward_elementwise, (unsigned)ceil_div(n, THREADS), THREADS, 0, stream_of(call))
-    ((elem *)call->out[0].data, (const elem *)call->in[0].data, n);
-    return gpu_launched("relu_forward_elementwise");
+    return LAUNCHED(relu_forward_elementwise, (unsigned)ceil_div(n, THREADS), THREADS, 0, stream_of(call),
+                    (elem *)call->out[0].data, (const elem *)call->in[0].data, n);
 }
 
 enum status CUDA(relu_backward_input)(const struct call *call) {
     int64_t n = type_n(call->in[0].type);
-    LAUNCH(relu_backward_elementwise, (unsigned)ceil_div(n, THREADS), THREADS, 0, stream_of(call))
-    ((elem *)call->din[0].data, (const elem *)call->dout[0].data, (const elem *)call->out[0].data, n,
-     accumulates(call, 0));
-    return gpu_launched("relu_backward_elementwise");
+    return LAUNCHED(relu_backward_elementwise, (unsigned)ceil_div(n, THREADS), THREADS, 0, stream_of(call),
+                    (elem *)call->din[0].data, (const elem *)call->dout[0].data, (const elem *)call->out[0].data, n,
+                    accumulates(call, 0));
 }

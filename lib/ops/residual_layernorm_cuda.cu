@@ -89,8 +89,8 @@ enum status CUDA(residual_layernorm_forward)(const struct call *first, const str
     struct dropped_rows rows = dropped_rows_of(first, first->in[0].type, x, residual, bias, total);
     int64_t warps = ceil_div(rows.C, KEPT * WARP_COLUMNS), of_block = warps == 1 ? ROW_WARPS : 1;
     if (!rows.packed || !packs(rows.C, y, g, b, NULL) || warps > MAX_ROW_WARPS) return run_apart(first, second);
-    LAUNCH(residual_layernorm_forward_in_registers, (unsigned)min64(ceil_div(rows.R, of_block), 1 << 20),
-           dim3((unsigned)(32 * warps), (unsigned)of_block), 0, stream_of(first))
-    (total, y, (struct statistics *)second->out[1].data, x, residual, bias, g, b, rows, (real)layernorm_eps(second));
-    return gpu_launched("residual_layernorm_forward_in_registers");
+    return LAUNCHED(residual_layernorm_forward_in_registers, (unsigned)min64(ceil_div(rows.R, of_block), 1 << 20),
+                    dim3((unsigned)(32 * warps), (unsigned)of_block), 0, stream_of(first), total, y,
+                    (struct statistics *)second->out[1].data, x, residual, bias, g, b, rows,
+                    (real)layernorm_eps(second));
 }

@@ -176,8 +176,7 @@ enum status CUDA(rmsnorm_backward_weight)(const struct call *call) {
     const elem *x = (const elem *)call->in[0].data, *dy = (const elem *)call->dout[0].data;
     int64_t C = row_length(call), R = type_n(call->in[0].type) / C, n_slices = column_slices(R, C, ELEM_DTYPE);
     dim3 grid((unsigned)ceil_div(C, WARP_COLUMNS), (unsigned)n_slices);
-    LAUNCH(rmsnorm_backward_weight_slices, grid, SUM_THREADS, 0, stream_of(call))
-    ((real *)call->work, x, dy, (const real *)call->out[1].data, R, (int)C, packs(C, x, dy, NULL, NULL));
-    TRY(gpu_launched("rmsnorm_backward_weight_slices"));
+    TRY(LAUNCHED(rmsnorm_backward_weight_slices, grid, SUM_THREADS, 0, stream_of(call), (real *)call->work, x, dy,
+                 (const real *)call->out[1].data, R, (int)C, packs(C, x, dy, NULL, NULL)));
     return columns_finish(call, 1, n_slices, C);
 }

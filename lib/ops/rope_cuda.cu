@@ -53,9 +53,8 @@ static enum status turn(const struct call *call, const void *x, void *y, int way
     struct rope_sizes s = rope_sizes(call);
     const struct axis *t = &call->in[0].type->shape.axis[1];
     struct places places = {t->first, t->turn, t->jump};
-    LAUNCH(rope_block_per_position, (unsigned)s.T, THREADS, 0, stream_of(call))
-    ((elem *)y, (const elem *)x, speeds_of(call->step->rope.theta, s.D / 2), s, places, way, accumulate);
-    return gpu_launched("rope_block_per_position");
+    return LAUNCHED(rope_block_per_position, (unsigned)s.T, THREADS, 0, stream_of(call), (elem *)y, (const elem *)x,
+                    speeds_of(call->step->rope.theta, s.D / 2), s, places, way, accumulate);
 }
 
 enum status CUDA(rope_forward)(const struct call *call) {

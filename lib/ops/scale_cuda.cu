@@ -14,9 +14,8 @@ __global__ static void scale_elementwise(elem *to, const elem *from, int64_t n, 
 
 static enum status launch(const struct call *call, void *to, const void *from, int accumulate) {
     int64_t n = type_n(call->in[0].type);
-    LAUNCH(scale_elementwise, (unsigned)ceil_div(n, THREADS), THREADS, 0, stream_of(call))
-    ((elem *)to, (const elem *)from, n, (real)call->step->scale.by, accumulate);
-    return gpu_launched("scale_elementwise");
+    return LAUNCHED(scale_elementwise, (unsigned)ceil_div(n, THREADS), THREADS, 0, stream_of(call), (elem *)to,
+                    (const elem *)from, n, (real)call->step->scale.by, accumulate);
 }
 
 enum status CUDA(scale_forward)(const struct call *call) {

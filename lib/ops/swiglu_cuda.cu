@@ -54,16 +54,14 @@ enum status CUDA(swiglu_forward)(const struct call *call) {
     const elem *x = (const elem *)call->in[0].data;
     elem *y = (elem *)call->out[0].data;
     int64_t K = row_length(call), R = type_n(call->out[0].type) / K;
-    LAUNCH(swiglu_forward_warp_per_row, row_grid(R), ROW_THREADS, 0, stream_of(call))
-    (y, x, R, (int)K, packs(K, x, y, NULL, NULL));
-    return gpu_launched("swiglu_forward_warp_per_row");
+    return LAUNCHED(swiglu_forward_warp_per_row, row_grid(R), ROW_THREADS, 0, stream_of(call), y, x, R, (int)K,
+                    packs(K, x, y, NULL, NULL));
 }
 
 enum status CUDA(swiglu_backward_input)(const struct call *call) {
     const elem *x = (const elem *)call->in[0].data, *dy = (const elem *)call->dout[0].data;
     elem *dx = (elem *)call->din[0].data;
     int64_t K = row_length(call), R = type_n(call->out[0].type) / K;
-    LAUNCH(swiglu_backward_warp_per_row, row_grid(R), ROW_THREADS, 0, stream_of(call))
-    (dx, dy, x, R, (int)K, packs(K, x, dy, dx, NULL), accumulates(call, 0));
-    return gpu_launched("swiglu_backward_warp_per_row");
+    return LAUNCHED(swiglu_backward_warp_per_row, row_grid(R), ROW_THREADS, 0, stream_of(call), dx, dy, x, R, (int)K,
+                    packs(K, x, dy, dx, NULL), accumulates(call, 0));
 }

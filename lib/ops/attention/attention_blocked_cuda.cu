@@ -48,9 +48,8 @@ static int lanes_of(const struct attention *a) {
 static enum status make_delta(const struct attention *a, real *delta) {
     int64_t n = a->p.B * a->p.Tq * a->p.H;
     int lanes = lanes_of(a);
-    LAUNCH(attention_delta_lanes_per_row, (unsigned)ceil_div(n * lanes, THREADS), THREADS, 0, pair_stream(&a->p))
-    (delta, a->p, lanes, a->packed);
-    return gpu_launched("attention_delta_lanes_per_row");
+    return LAUNCHED(attention_delta_lanes_per_row, (unsigned)ceil_div(n * lanes, THREADS), THREADS, 0,
+                    pair_stream(&a->p), delta, a->p, lanes, a->packed);
 }
 
 /* ---- a pair; the scratch has delta of our own kernels, or cuDNN's workspace ---- */

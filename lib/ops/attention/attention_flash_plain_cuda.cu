@@ -50,9 +50,8 @@ flash_forward_warp_per_four_queries(struct attention a, int ld) {
 template <bool WIDE> static enum status launch_forward(const struct attention *a) {
     size_t bytes = tile_shared(a, 3, 2);
     GPU_ALLOW_SHARED(flash_forward_warp_per_four_queries<WIDE>, bytes);
-    LAUNCH(flash_forward_warp_per_four_queries<WIDE>, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p))
-    (*a, tile_ld(a));
-    return gpu_launched("flash_forward_warp_per_four_queries");
+    return LAUNCHED(flash_forward_warp_per_four_queries<WIDE>, query_blocks(a, TILE), THREADS, bytes,
+                    pair_stream(&a->p), *a, tile_ld(a));
 }
 
 extern "C" enum status CUDA(attention_flash_forward)(const struct attention *a) {
@@ -148,13 +147,11 @@ flash_backward_warp_per_four_queries(struct attention a, int ld) {
 template <bool WIDE> static enum status launch_backward(const struct attention *a) {
     size_t bytes = tile_shared(a, 4, 2);
     GPU_ALLOW_SHARED(flash_backward_warp_per_four_keys<WIDE>, bytes);
-    LAUNCH(flash_backward_warp_per_four_keys<WIDE>, key_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p))
-    (*a, tile_ld(a));
-    TRY(gpu_launched("flash_backward_warp_per_four_keys"));
+    TRY(LAUNCHED(flash_backward_warp_per_four_keys<WIDE>, key_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p), *a,
+                 tile_ld(a)));
     GPU_ALLOW_SHARED(flash_backward_warp_per_four_queries<WIDE>, bytes);
-    LAUNCH(flash_backward_warp_per_four_queries<WIDE>, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p))
-    (*a, tile_ld(a));
-    return gpu_launched("flash_backward_warp_per_four_queries");
+    return LAUNCHED(flash_backward_warp_per_four_queries<WIDE>, query_blocks(a, TILE), THREADS, bytes,
+                    pair_stream(&a->p), *a, tile_ld(a));
 }
 
 extern "C" enum status CUDA(attention_flash_backward)(const struct attention *a) {

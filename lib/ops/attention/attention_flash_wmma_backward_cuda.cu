@@ -191,8 +191,7 @@ template <int DP> static enum status launch(const struct attention *a) {
         TRY((launch_keys<DP, DV>(a, bytes)));
     }
     GPU_ALLOW_SHARED(flash_backward_queries_wmma<DP>, bytes);
-    LAUNCH(flash_backward_queries_wmma<DP>, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p))(*a);
-    return gpu_launched("flash_backward_queries_wmma");
+    return LAUNCHED(flash_backward_queries_wmma<DP>, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p), *a);
 }
 
 extern "C" enum status CUDA(attention_flash_backward)(const struct attention *a) {

@@ -101,8 +101,7 @@ __global__ static void __launch_bounds__(THREADS) flash_forward_wmma(struct atte
 template <int DP> static enum status launch(const struct attention *a) {
     size_t bytes = wmma_shared<DP, TILE>(1, 2, 1);
     GPU_ALLOW_SHARED(flash_forward_wmma<DP>, bytes);
-    LAUNCH(flash_forward_wmma<DP>, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p))(*a);
-    return gpu_launched("flash_forward_wmma");
+    return LAUNCHED(flash_forward_wmma<DP>, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p), *a);
 }
 
 extern "C" enum status CUDA(attention_flash_forward)(const struct attention *a) {

@@ -87,9 +87,8 @@ materialised_forward_warp_per_four_queries(struct attention a, struct saved save
 template <bool WIDE> static enum status launch_forward(const struct call *call, const struct attention *a) {
     size_t bytes = tile_shared(a, 3, 2);
     GPU_ALLOW_SHARED(materialised_forward_warp_per_four_queries<WIDE>, bytes);
-    LAUNCH(materialised_forward_warp_per_four_queries<WIDE>, query_blocks(a, TILE), THREADS, bytes, stream_of(call))
-    (*a, saved_of(call), tile_ld(a));
-    return gpu_launched("materialised_forward_warp_per_four_queries");
+    return LAUNCHED(materialised_forward_warp_per_four_queries<WIDE>, query_blocks(a, TILE), THREADS, bytes,
+                    stream_of(call), *a, saved_of(call), tile_ld(a));
 }
 
 enum status CUDA(attention_materialised_forward)(const struct call *call) {
@@ -221,14 +220,12 @@ template <bool WIDE>
 static enum status launch_backward(const struct call *call, const struct attention *a, real *delta) {
     size_t bytes = tile_shared(a, 3, 2);
     GPU_ALLOW_SHARED(materialised_backward_warp_per_four_queries<WIDE>, bytes);
-    LAUNCH(materialised_backward_warp_per_four_queries<WIDE>, query_blocks(a, TILE), THREADS, bytes, stream_of(call))
-    (*a, delta, saved_of(call), tile_ld(a));
-    TRY(gpu_launched("materialised_backward_warp_per_four_queries"));
+    TRY(LAUNCHED(materialised_backward_warp_per_four_queries<WIDE>, query_blocks(a, TILE), THREADS, bytes,
+                 stream_of(call), *a, delta, saved_of(call), tile_ld(a)));
     bytes = tile_shared(a, 3, 5) + 3 * TILE * sizeof(real);
     GPU_ALLOW_SHARED(materialised_backward_warp_per_four_keys<WIDE>, bytes);
-    LAUNCH(materialised_backward_warp_per_four_keys<WIDE>, key_blocks(a, TILE), THREADS, bytes, stream_of(call))
-    (*a, saved_of(call), tile_ld(a));
-    return gpu_launched("materialised_backward_warp_per_four_keys");
+    return LAUNCHED(materialised_backward_warp_per_four_keys<WIDE>, key_blocks(a, TILE), THREADS, bytes,
+                    stream_of(call), *a, saved_of(call), tile_ld(a));
 }
 
 enum status CUDA(attention_materialised_backward_input)(const struct call *call) {

@@ -45,21 +45,18 @@ __global__ static void merge_end_element_per_thread(struct attention_merge m, el
 }
 
 enum status CUDA(attention_merge_begin)(const struct attention_merge *m) {
-    LAUNCH(merge_begin_element_per_thread, grid_of(m->B * m->H * m->T * m->D, THREADS), THREADS, 0, m->device->stream)
-    (*m);
-    return gpu_launched("merge_begin_element_per_thread");
+    return LAUNCHED(merge_begin_element_per_thread, grid_of(m->B * m->H * m->T * m->D, THREADS), THREADS, 0,
+                    m->device->stream, *m);
 }
 
 enum status CUDA(attention_merge)(const struct attention_merge *m) {
     unsigned rows = (unsigned)min64(m->B * m->H * (m->T - m->first), 1 << 20);
-    LAUNCH(merge_block_per_row, rows, 64, 0, m->device->stream)(*m);
-    return gpu_launched("merge_block_per_row");
+    return LAUNCHED(merge_block_per_row, rows, 64, 0, m->device->stream, *m);
 }
 
 enum status CUDA(attention_merge_end)(const struct attention_merge *m, void *y, void *lse) {
-    LAUNCH(merge_end_element_per_thread, grid_of(m->B * m->H * m->T * m->D, THREADS), THREADS, 0, m->device->stream)
-    (*m, (elem *)y, (real *)lse);
-    return gpu_launched("merge_end_element_per_thread");
+    return LAUNCHED(merge_end_element_per_thread, grid_of(m->B * m->H * m->T * m->D, THREADS), THREADS, 0,
+                    m->device->stream, *m, (elem *)y, (real *)lse);
 }
 
 /* ---- vectors, dense ---- */
@@ -77,11 +74,11 @@ __global__ static void unpack_element_per_thread(struct attention_copy c, int ad
 }
 
 enum status CUDA(attention_pack)(const struct attention_copy *c) {
-    LAUNCH(pack_element_per_thread, grid_of(c->B * c->T * c->width, THREADS), THREADS, 0, c->device->stream)(*c);
-    return gpu_launched("pack_element_per_thread");
+    return LAUNCHED(pack_element_per_thread, grid_of(c->B * c->T * c->width, THREADS), THREADS, 0, c->device->stream,
+                    *c);
 }
 
 enum status CUDA(attention_unpack)(const struct attention_copy *c, bool add) {
-    LAUNCH(unpack_element_per_thread, grid_of(c->B * c->T * c->width, THREADS), THREADS, 0, c->device->stream)(*c, add);
-    return gpu_launched("unpack_element_per_thread");
+    return LAUNCHED(unpack_element_per_thread, grid_of(c->B * c->T * c->width, THREADS), THREADS, 0, c->device->stream,
+                    *c, add);
 }

@@ -18,7 +18,6 @@ start_from_bias(elem *c, const elem *bias, int64_t n, int64_t all, real beta) {
 extern "C" enum status CUDA(gemm_start_from_bias)(const struct gemm *g, const struct device *d, const void *bias,
                                                   void *c) {
     int64_t all = g->m * g->n;
-    LAUNCH(start_from_bias, (unsigned)ceil_div(all, THREADS), THREADS, 0, (cudaStream_t)d->stream)
-    ((elem *)c, (const elem *)bias, g->n, all, (real)g->beta);
-    return gpu_launched("start_from_bias");
+    return LAUNCHED(start_from_bias, (unsigned)ceil_div(all, THREADS), THREADS, 0, (cudaStream_t)d->stream, (elem *)c,
+                    (const elem *)bias, g->n, all, (real)g->beta);
 }

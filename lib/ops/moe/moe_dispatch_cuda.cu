@@ -91,10 +91,9 @@ moe_combine_backward_warp_per_token(elem *dy, real *dgates, const elem *y, const
 static enum status gather(const struct call *call, const struct tensor *from, const real *weight,
                           const struct tensor *to, int accumulate) {
     struct sizes s = sizes_of(call, from->type);
-    LAUNCH(moe_gather_warp_per_token, row_grid(s.tokens), ROW_THREADS, 0, stream_of(call))
-    ((elem *)to->data, (const elem *)from->data, (const int32_t *)call->in[1].data, weight, s,
-     packs(s.C, from->data, to->data, NULL, NULL), accumulate);
-    return gpu_launched("moe_gather_warp_per_token");
+    return LAUNCHED(moe_gather_warp_per_token, row_grid(s.tokens), ROW_THREADS, 0, stream_of(call), (elem *)to->data,
+                    (const elem *)from->data, (const int32_t *)call->in[1].data, weight, s,
+                    packs(s.C, from->data, to->data, NULL, NULL), accumulate);
 }
 
 enum status CUDA(moe_dispatch_forward)(const struct call *call) {
@@ -102,9 +101,8 @@ enum status CUDA(moe_dispatch_forward)(const struct call *call) {
     elem *out = (elem *)call->out[0].data;
     const elem *x = (const elem *)call->in[0].data;
     TRY(call->device->clear(call->device, out, type_bytes(call->out[0].type)));
-    LAUNCH(moe_scatter_warp_per_token, row_grid(s.tokens), ROW_THREADS, 0, stream_of(call))
-    (out, x, (const int32_t *)call->in[1].data, s, packs(s.C, x, out, NULL, NULL));
-    return gpu_launched("moe_scatter_warp_per_token");
+    return LAUNCHED(moe_scatter_warp_per_token, row_grid(s.tokens), ROW_THREADS, 0, stream_of(call), out, x,
+                    (const int32_t *)call->in[1].data, s, packs(s.C, x, out, NULL, NULL));
 }
 
 enum status CUDA(moe_dispatch_backward_input)(const struct call *call) {
@@ -121,8 +119,7 @@ enum status CUDA(moe_combine_backward_input)(const struct call *call) {
     elem *dy = (elem *)call->din[0].data;
     int add = accumulates(call, 0);
     if (!add) TRY(call->device->clear(call->device, dy, type_bytes(call->in[0].type)));
-    LAUNCH(moe_combine_backward_warp_per_token, row_grid(s.tokens), ROW_THREADS, 0, stream_of(call))
-    (dy, (real *)call->din[2].data, y, (const int32_t *)call->in[1].data, (const real *)call->in[2].data, dout, s,
-     packs(s.C, y, dout, dy, NULL), add, accumulates(call, 2));
-    return gpu_launched("moe_combine_backward_warp_per_token");
+    return LAUNCHED(moe_combine_backward_warp_per_token, row_grid(s.tokens), ROW_THREADS, 0, stream_of(call), dy,
+                    (real *)call->din[2].data, y, (const int32_t *)call->in[1].data, (const real *)call->in[2].data,
+                    dout, s, packs(s.C, y, dout, dy, NULL), add, accumulates(call, 2));
 }

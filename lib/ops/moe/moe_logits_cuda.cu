@@ -80,18 +80,16 @@ moe_logits_backward_weight_slices(real *partial, const elem *x, const real *dlog
 enum status CUDA(moe_logits_forward)(const struct call *call) {
     struct sizes s = sizes_of(call);
     dim3 grid(row_grid(ceil_div(s.R, TOKENS)), (unsigned)ceil_div(s.E, EXPERTS));
-    LAUNCH(moe_logits_forward_tile_per_warp, grid, ROW_THREADS, 0, stream_of(call))
-    ((real *)call->out[0].data, (const elem *)call->in[0].data, (const real *)call->weight[0].data, s);
-    return gpu_launched("moe_logits_forward_tile_per_warp");
+    return LAUNCHED(moe_logits_forward_tile_per_warp, grid, ROW_THREADS, 0, stream_of(call), (real *)call->out[0].data,
+                    (const elem *)call->in[0].data, (const real *)call->weight[0].data, s);
 }
 
 enum status CUDA(moe_logits_backward_input)(const struct call *call) {
     struct sizes s = sizes_of(call);
     dim3 grid(grid_of(s.R, TOKENS), (unsigned)ceil_div(s.C, SUM_THREADS));
-    LAUNCH(moe_logits_backward_column_per_thread, grid, SUM_THREADS, 0, stream_of(call))
-    ((elem *)call->din[0].data, (const real *)call->dout[0].data, (const real *)call->weight[0].data, s,
-     accumulates(call, 0));
-    return gpu_launched("moe_logits_backward_column_per_thread");
+    return LAUNCHED(moe_logits_backward_column_per_thread, grid, SUM_THREADS, 0, stream_of(call),
+                    (elem *)call->din[0].data, (const real *)call->dout[0].data, (const real *)call->weight[0].data, s,
+                    accumulates(call, 0));
 }
 
 enum status CUDA(moe_logits_backward_weight)(const struct call *call) {
@@ -99,8 +97,7 @@ enum status CUDA(moe_logits_backward_weight)(const struct call *call) {
     const elem *x = (const elem *)call->in[0].data;
     int64_t EC = (int64_t)s.E * s.C, n_slices = column_slices(s.R, EC, ELEM_DTYPE);
     dim3 grid((unsigned)ceil_div(s.C, WARP_COLUMNS), (unsigned)n_slices, (unsigned)ceil_div(s.E, EXPERTS));
-    LAUNCH(moe_logits_backward_weight_slices, grid, SUM_THREADS, 0, stream_of(call))
-    ((real *)call->work, x, (const real *)call->dout[0].data, s, packs(s.C, x, NULL, NULL, NULL));
-    TRY(gpu_launched("moe_logits_backward_weight_slices"));
+    TRY(LAUNCHED(moe_logits_backward_weight_slices, grid, SUM_THREADS, 0, stream_of(call), (real *)call->work, x,
+                 (const real *)call->dout[0].data, s, packs(s.C, x, NULL, NULL, NULL)));
     return columns_finish(call, 1, n_slices, EC);
 }

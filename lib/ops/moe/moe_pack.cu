@@ -58,8 +58,6 @@ enum status moe_pack_forward_cuda(const struct call *call) {
     const struct moe_rule *rule = &call->step->moe;
     int64_t choices = type_n(call->in[0].type), rows = moe_boxes(call->step, choices / rule->k).rows;
     struct sizes s = {choices, rows, (int)rule->experts, (int)(rule->experts / call->step->parts), (int)rule->places};
-    LAUNCH(moe_pack_one_block, 1, THREADS, 0, call->device->stream)
-    ((int32_t *)call->out[0].data, (int32_t *)call->out[1].data, (int32_t *)call->work,
-     (const int32_t *)call->in[0].data, s);
-    return gpu_launched("moe_pack_one_block");
+    return LAUNCHED(moe_pack_one_block, 1, THREADS, 0, call->device->stream, (int32_t *)call->out[0].data,
+                    (int32_t *)call->out[1].data, (int32_t *)call->work, (const int32_t *)call->in[0].data, s);
 }

@@ -192,12 +192,11 @@ enum status CUDA(moe_route_forward)(const struct call *call) {
     struct moe_route_scratch at = moe_route_scratch(call, ROW_FORWARD);
     char *work = (char *)call->work;
     real *sums = (real *)(work + at.second);
-    LAUNCH(moe_route_forward_block_per_group, (unsigned)s.groups, THREADS, 0, stream_of(call))
-    ((elem *)call->out[0].data, (int32_t *)call->out[1].data, (const elem *)call->in[0].data, (real *)work, sums,
-     (int32_t *)(work + at.integers), s);
-    TRY(gpu_launched("moe_route_forward_block_per_group"));
-    LAUNCH(moe_route_total_one_block, 1, THREADS, 0, stream_of(call))((real *)call->out[2].data, sums, s.groups);
-    return gpu_launched("moe_route_total_one_block");
+    TRY(LAUNCHED(moe_route_forward_block_per_group, (unsigned)s.groups, THREADS, 0, stream_of(call),
+                 (elem *)call->out[0].data, (int32_t *)call->out[1].data, (const elem *)call->in[0].data, (real *)work,
+                 sums, (int32_t *)(work + at.integers), s));
+    return LAUNCHED(moe_route_total_one_block, 1, THREADS, 0, stream_of(call), (real *)call->out[2].data, sums,
+                    s.groups);
 }
 
 enum status CUDA(moe_route_backward_input)(const struct call *call) {
@@ -205,9 +204,8 @@ enum status CUDA(moe_route_backward_input)(const struct call *call) {
     struct moe_route_scratch at = moe_route_scratch(call, ROW_BACKWARD_INPUT);
     char *work = (char *)call->work;
     s.N *= (real)call->loss_scale;
-    LAUNCH(moe_route_backward_block_per_group, (unsigned)s.groups, THREADS, 0, stream_of(call))
-    ((elem *)call->din[0].data, (const elem *)call->in[0].data, (const elem *)call->dout[0].data,
-     (const int32_t *)call->out[1].data, (real *)work, (real *)(work + at.second), (int32_t *)(work + at.integers), s,
-     accumulates(call, 0));
-    return gpu_launched("moe_route_backward_block_per_group");
+    return LAUNCHED(moe_route_backward_block_per_group, (unsigned)s.groups, THREADS, 0, stream_of(call),
+                    (elem *)call->din[0].data, (const elem *)call->in[0].data, (const elem *)call->dout[0].data,
+                    (const int32_t *)call->out[1].data, (real *)work, (real *)(work + at.second),
+                    (int32_t *)(work + at.integers), s, accumulates(call, 0));
 }
