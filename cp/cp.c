@@ -1,8 +1,8 @@
 /* Context parallelism.
  *
- * Idea: everything but attention treats each token by itself. So a rank that has T/cp tokens of every sample needs
- * nothing of other ranks for data, loss (a sum over tokens, divided by the global count) and weights, which are whole.
- * Only attention looks at other tokens.
+ * Idea: everything except attention treats each token by itself. So a rank that has T/cp tokens of every sample needs
+ * nothing from other ranks for data, for the loss (a sum over tokens, divided by the global count) and for weights,
+ * which are whole. Only attention looks at other tokens.
  *
  *   ring      keys and values go round the ranks (cp_ring.c); shards are zig-zag, so that all ranks have equal work
  *   gather    every rank gathers all keys and values (cp_gather.c)

@@ -18,7 +18,7 @@ struct cp_blocks {
     struct attention_merge merge;        /* in forward */
 };
 
-/** Only the sizes are set: the call has no memory yet. */
+/** Set only the sizes, because the call has no memory yet; and the bytes of scratch that the blocks need. */
 struct cp_blocks cp_blocks_of(const struct call *, int n, int n_sums);
 int64_t cp_blocks_work(const struct call *, int n, int n_sums, bool backward);
 /** Lay the blocks out in the call's scratch, before the first meeting. @errors E_DEVICE  @collective{none} */

@@ -80,7 +80,7 @@ static enum status data_parallel(void) {
     double dW[K * C], serial[K * C];
     if (B % n_ranks) return FAIL(E_CONFIG, "%d ranks do not divide the %d samples; use 1, 2, 4 or 8", n_ranks, B);
     tell_cut(n_ranks);
-    TRY(gradient(comm_world_rank() * share, share, dW));              /* my samples only */
+    TRY(gradient(comm_world_rank() * share, share, dW));              /* this rank's samples only */
     tell_matrix("dW of rank 0's samples", dW);
     TRY(comm_all_reduce(group_world(), dW, K * C, FP64, COMM_SUM));   /* this line is data parallelism */
     tell_matrix("dW after the all-reduce", dW);

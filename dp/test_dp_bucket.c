@@ -86,7 +86,7 @@ TEST(test_dp_bucket_respects_size_and_dtype) {
         assert_int_equal(d.n, n);
         int64_t full = d.bucket[0].bytes;
         dp_buckets_fini(&d);
-        assert_ok(dp_buckets_init(&d, &p, full));              /* exactly full is full */
+        assert_ok(dp_buckets_init(&d, &p, full));              /* a bucket of exactly `full` bytes is complete */
         check_size(&p, &d.bucket[0], full);
         dp_buckets_fini(&d);
     }

@@ -172,7 +172,7 @@ TEST(test_coded_residuals_are_conserved_in_another_layout) {
     if (status == OK) status = residuals(&r, &before);
     run_destroy(&r);
     if (status == OK) status = checkpoint_resolve(folder, step);
-    grad_options(&p)->bucket_mb = 0.02;                                              /* other parts of the sum */
+    grad_options(&p)->bucket_mb = 0.02;                                              /* ranks sum other parts */
     if (status == OK) status = take_over(step, p, &before, &same[0]);
     grad_options(&p)->codec = CODEC_INT8;
     if (status == OK) status = take_over(step, p, &before, &same[1]);

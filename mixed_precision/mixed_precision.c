@@ -149,7 +149,7 @@ static json_t *mixed_precision_save(const void *self) {
                      (json_int_t)s->credit, "n_stuck", (json_int_t)s->n_stuck);
 }
 
-/* A count must not be negative, because a negative credit would never halve the scale; nor near overflow. */
+/* A count must be far from overflow, and not negative, because a negative credit would never halve the scale. */
 static bool load_count(const json_t *from, const char *key, int64_t *out) {
     const json_t *x = json_object_get(from, key);
     *out = json_is_integer(x) ? (int64_t)json_integer_value(x) : -1;

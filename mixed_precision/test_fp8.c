@@ -1,6 +1,6 @@
 /* ranks: 1 2  more: 4 8  device: cpu  threads: 1
  *
- * fp8 with delayed scaling equals the serial run with fp8, in every layout. In fp64, where the emulation is exact. */
+ * fp8 with delayed scaling equals the serial run with fp8, in every layout. Tests use fp64: its emulation is exact. */
 #include "cp/cp.h"
 #include "driver/recipe.h"
 #include "lib/checkpoint/checkpoint.h"
@@ -101,8 +101,8 @@ TEST(test_fp8_does_round) {
     assert_true(d.first_grad > 1e-3 && d.first_grad < 1);
 }
 
-/* In fp32 and bf16, layouts round sums differently, and a code near a tie differs by an eighth. So losses are only
- * near. But bytes must be exact, and only in these dtypes do products have scratch. */
+/* In fp32 and bf16, layouts round sums differently, and a code near a tie differs by an eighth. So losses are near, not
+ * equal. But bytes must be exact, and only in these dtypes do products have scratch. */
 static void check_bytes(enum plan_precision precision, int company) {
     struct plan serial = fp8_plan(), p = layout_in_company(fp8_plan(), company);
     struct reference reference;
@@ -213,7 +213,7 @@ static double expected_scale(const struct looker *l, int tensor, int step, const
     return (double)(float)((dy ? 57344 : 448) / (most * ldexp(1, (int)fp8_options(p)->margin)));
 }
 
-/* Scales equal the formula. On one rank, whose amax is the maximum over all. Weights change, so scales must move. */
+/* Scales equal the formula. There is one rank, whose amax is the maximum. Weights change, so scales must move. */
 TEST(test_scales_follow_the_largest_of_the_last_steps) {
     if (comm_world_size() > 1) skip();
     static struct looker l;

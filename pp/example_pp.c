@@ -31,7 +31,7 @@ struct stage {
     double W[C * C], dW[C * C];
     double x[M][N], y[M][N], dy[M][N], dx[M][N];        /* for all M, for simplicity */
     struct comm_request sent[M];
-    char order[TEXT];                                   /* what was done when, to be printed */
+    char order[TEXT];                                   /* the actions in order, to be printed */
 };
 
 /* x[i] = element first + i of the tensor of that name: an integer from -2 to 2, the same on every rank. */

@@ -23,7 +23,7 @@ static int peak(const struct pp_shape *x, int stage) {
     (void)stage;
     return x->n_microbatches * x->n_chunks;
 }
-/* The first stage takes nothing from the last one before it has sent all microbatches of a chunk. */
+/* The first stage receives nothing from the last stage before it has sent all microbatches of a chunk. */
 static int depth(const struct pp_schedule *row, const struct pp_shape *x) {
     (void)row;
     return x->n_chunks > 1 ? (int)max64(1, x->n_microbatches - x->n_stages) : 1;

@@ -27,7 +27,7 @@ struct rank {
     int64_t clock, kept;                /* time when the rank is free; memory that it uses */
     enum action_kind last;
     int n_w, first_w;
-    struct action *w;                   /* weight gradients in the order in which they became possible */
+    struct action *w;                   /* weight gradients in the order in which they become possible */
     struct seat seat[N_SEATS];
     struct choice choice;               /* its next action, unless an input arrives earlier */
 };

@@ -1,6 +1,6 @@
 /* In both directions at once: Chimera and DualPipe. p = 4, m = 8, F = Bi = W = 1; small letters: the other direction.
  *
- * Half of the microbatches pass the ranks from the first to the last, half from the last to the first. Where one
+ * Half of the microbatches pass the ranks from the first to the last, half from the last to the first. While one
  * direction waits for its fill or drain, the other has work. Every rank keeps two stages, so every stage has two
  * copies, whose gradients are added once per step (AXIS_MIRROR).
  *

@@ -11,6 +11,6 @@ struct pp_times { double tape[N_TAPES], transfer; };
 struct pp_times pp_times_of(const struct pp_schedule *, const struct pp_shape *, const struct pp_work *,
                             double transfer);
 
-/** As timeline_make.  @errors E_INTERNAL, E_MEMORY, as there */
+/** timeline_make with these times.  @errors E_INTERNAL, E_MEMORY */
 enum status pp_timeline_make(const struct schedule *stages, int n_stages, int depth, const struct pp_times *,
                              struct timeline *out);

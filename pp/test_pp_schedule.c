@@ -102,7 +102,7 @@ TEST(test_pp_schedule_peak_is_its_closed_form) {
     each_table(check_peaks);
 }
 
-/* The two lines of pp_schedule.c's comment. */
+/* Written by hand: stage 0, stage 1. */
 TEST(test_pp_schedule_1f1b_of_two_stages_is_the_textbooks) {
     static const char *const expected[] = {"F0 F1 B0 F2 B1 F3 B2 B3 ", "F0 B0 F1 B1 F2 B2 F3 B3 "};
     struct table t;

@@ -105,7 +105,7 @@ TEST(test_timeline_of_two_stages) {
     table_fini(&t);
 }
 
-/* With one microbatch nothing overlaps: it waits for each of the 2 (p - 1) messages. */
+/* With one microbatch nothing overlaps, and the step waits for each of the 2 (p - 1) messages. */
 TEST(test_messages_take_their_time) {
     struct table t;
     table_init(&t, &pp_1f1b, 5, 1, 1);
@@ -129,8 +129,8 @@ static double makespan_of(const struct table *t, const struct unequal *u) {
     return makespan;
 }
 
-/* 1F1B, backward twice as long as forward: T = m max S + (sum S - max S) if the last stage is the longest. If another
- * is, its forwards ahead may hide a part of the second term: it takes at most that, and at least m max S. */
+/* 1F1B with stage times S, backward twice as long as forward: T = m max S + (sum S - max S) if the last stage is the
+ * longest. If another is, its early forwards may hide a part of the second term, but T is at least m max S. */
 TEST(test_1f1b_of_unequal_stages_is_its_closed_form) {
     uint32_t seed = 1;
     for (int trial = 0; trial < 400; trial++) {

@@ -58,7 +58,7 @@ TEST(test_early_actions_are_a_consistent_cut) {
             }
 }
 
-/* The numbers of ZB-H2 in the comment of pp_validate.c. */
+/* Check the numbers of ZB-H2 in the comment of pp_validate.c. */
 TEST(test_zb_h2_is_early_with_its_warm_up) {
     struct schedule all[4];
     make(SCHEDULE_ZB_H2, 4, 8, all);

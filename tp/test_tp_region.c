@@ -112,7 +112,7 @@ TEST(test_tp_region_keeps_the_type) {
     }
 }
 
-/* The bytes billed for a row equal those in its group's ledger: 2 S (n-1)/n for an all-reduce, else nothing. */
+/* The bytes billed for a row equal those in its group's ledger: 2 S (n-1)/n for an all-reduce, 0 for a view. */
 static bool bills_what_is_sent(const struct op *op, enum row_kind kind) {
     struct region r;
     const struct ledger *ledger = group_ledger(group_world());

@@ -100,7 +100,7 @@ TEST(test_tp_rewrite_keeps_the_residual_stream_whole) {
 }
 
 /* ---- params: conservation over the ranks ---- */
-/* held[e]: how many ranks have global element e; counted[e]: how many of them count it. */
+/* held[e]: the number of ranks that have global element e; counted[e]: of those that count it in the norm. */
 struct tally { int held[131 * 16], counted[131 * 16]; };
 
 static bool is_cut_by_name(const char *name) {

@@ -166,8 +166,8 @@ static bool is_read_between(const struct program *p, int at, int x) {
     return false;
 }
 
-/* tp_enter all-reduces its gradient in place. So if others also read x (a residual whose norm comes later, or a later
- * block), insert a branch before it. With fixed sums tp_enter adds its reduced gradient to theirs, without a branch. */
+/* tp_enter all-reduces its gradient in place. So if other steps read x, too (a residual whose norm comes later, or a
+ * later block), insert a branch first. With fixed sums tp_enter needs none: it adds its reduced gradient to theirs. */
 static int insert_branch(struct program *p, int at, int x) {
     bool passed_on = block_gives(&p->blocks[p->steps[at].block], x);
     if (p->fixed_sums || (!passed_on && !is_read_between(p, at, x))) return x;

@@ -33,7 +33,7 @@ static int64_t n_rows(const struct call *c) { return type_n(c->in[1].type); }
 static enum dtype accumulator(const struct call *c) { return dtype_accumulator(c->in[0].type->dtype); }
 static bool is_forward(enum row_kind kind) { return kind == ROW_FORWARD || kind == ROW_REPLAY; }
 
-/* sum and hit, contiguous, so that one all-reduce adds both; out[1] holds the maximum until lse replaces it. */
+/* sum and hit are contiguous, so that one all-reduce adds both. out[1] has the maximum until lse replaces it. */
 static int64_t work(const struct call *c, enum row_kind kind) {
     return is_forward(kind) ? 2 * n_rows(c) * (int64_t)dtype_size(accumulator(c)) : 0;
 }

@@ -126,7 +126,7 @@ TEST(test_zero_stage_says_what_is_divided) {
 }
 
 /* ---- model states, byte for byte ---- */
-/* Check that an array is at the first aligned offset from *end on. *end: the end of that array. @return bytes */
+/* Check that an array begins at the first aligned offset from *end on, and set *end to its end. @return bytes */
 static int64_t walk(int64_t *end, int64_t offset, int64_t bytes) {
     assert_int_equal(offset, arena_align(*end));
     *end = offset + bytes;
@@ -195,7 +195,7 @@ static void compile_offloaded(struct run *r, int zero, int offload) {
     compile(r, &plan, 3);
 }
 
-/* What moves to the host leaves the device, byte for byte; the rest stays. */
+/* Arrays that move to the host have the same bytes there, and none on the device. All other arrays stay. */
 TEST(test_zero_offload_moves_bytes_to_the_host) {
     for (int zero = 1; zero <= 3; zero++)
         for (int offload = OFFLOAD_OPTIMIZER; offload <= (zero == 3 ? OFFLOAD_PARAMS : OFFLOAD_OPTIMIZER); offload++) {

@@ -207,7 +207,7 @@ TEST(test_zero_bucket_cuts_by_size_and_dtype) {
             check_cover(&f);
             for (int k = 0; k < f.z.n; k++) check_size(&f, k, limit);
             if (limit == 1) assert_int_equal(f.z.n, 20);              /* one gradient each */
-            /* 0 9 | 8 | 7 | 6 | 5 4 2 1 0 0 9 | 8 | 7 | 6 | 5 4 2 1 0 */
+            /* buckets: 0 9 | 8 | 7 | 6 | 5 4 2 1 0 0 9 | 8 | 7 | 6 | 5 4 2 1 0 */
             if (limit > 15000) assert_int_equal(f.z.n, 9);
             fixture_fini(&f);
         }

@@ -2,7 +2,7 @@
  *
  * Weights that are gathered as codes. The reference is one process that rounds its weights before every forward, shard
  * by shard as the layout's ranks own them. In fp64, losses, gradients and exact weights equal the reference's. In every
- * precision each use of a weight has its bits. Bytes of memory and wire equal their formulas. */
+ * precision each use of a weight has the bits of codes. Bytes of memory and wire equal their formulas. */
 #include "zero/zero_quantized.h"
 
 #include "driver/recipe.h"

@@ -1,6 +1,6 @@
 /* ranks: 1 2 4  device: cpu
  *
- * When stage 3's gathered weights are live. On the rows: PARAM_AHEAD of a block is before the previous block, the value
+ * Lifetimes of stage 3's gathered weights. On the rows: PARAM_AHEAD of a block is before the previous block, the value
  * lives from AHEAD to DONE, and at most two blocks' weights are live. In a run: a released weight reads as NaN. */
 #include "driver/recipe.h"
 #include "recompute/recompute.h"

@@ -5,7 +5,7 @@
  * But a reduce-scatter gives rank r one contiguous range. A bucket is therefore laid out rank by rank: shard 0 of all
  * its params, then shard 1 of all, ...
  *
- *   params      a0 a1 | b0 b1 | c0 c1           x_r: what rank r owns of x
+ *   params      a0 a1 | b0 b1 | c0 c1           x_r: shard r of param x
  *   full        a0 b0 c0 | a1 b1 c1             reduce-scatter: rank r gets the sum of its shards
  *
  * The copy into the bucket also frees the gradient's buffer. So stages 2 and 3 keep whole gradients of only one block
@@ -124,8 +124,8 @@ void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *pl
 }
 
 /* ---- running ---- */
-/* Wait for the slot's bucket, and add its sums to own gradients, or copy them there. If own gradients are in host
- * memory, first download the shard; the host adds it. */
+/* Wait for the slot's bucket, and add its sums to own gradients; without `accumulate`, copy the sums there. If own
+ * gradients are in host memory, first download the shard; the host adds it. */
 static enum status arrive(struct zero_buckets *z, const struct program *p, struct zero_slot *s, bool accumulate) {
     if (s->bucket < 0) return OK;
     const struct zero_bucket *b = &z->buckets[s->bucket];

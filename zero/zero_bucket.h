@@ -21,13 +21,13 @@ struct zero_slot {
 struct zero_coded;
 struct zero_buckets {
     const struct device *device;         /* whose memory holds whole gradients and slots */
-    struct zero_coded *coded;            /* buckets are sent as codes (zero_coded.h); NULL: without. Borrowed */
+    struct zero_coded *coded;            /* buckets are sent as codes (zero_coded.h); NULL: no codes. Borrowed */
     /* Pinned host memory for the largest shard, if a GPU has own gradients in host memory; otherwise NULL. Borrowed;
      * the caller sets it after zero_buckets_place. */
     void *staging;
     int n, n_params;            /* n_params: the length of the sequence */
     int *params;                         /* the sequence: the params of GRAD_READY rows, in order */
-    int *nth;                            /* of each: which action of its tape has the row (schedule.h) */
+    int *nth;                            /* by position: the `nth` of the row's action (schedule.h) */
     struct zero_bucket *buckets;
     struct zero_slot slots[ZERO_SLOTS];
     int at;                              /* position in the sequence */

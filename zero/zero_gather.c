@@ -112,7 +112,7 @@ static enum status gather_start(struct run *r, struct zero_gather *z, int param,
                                  &z->gathers[param]);
 }
 
-/* The param that stores the weight: another one if this param is only a further gradient of it (--sums fixed). */
+/* The param that stores the weight: itself, or the param of which it is a further gradient (--sums fixed). */
 static int stored_param(const struct run *r, int param) {
     int stored = r->program.params[param].gradient_of - 1;
     return stored < 0 ? param : stored;
@@ -190,7 +190,7 @@ enum status zero_gather_open(struct run *r, struct zero_gather *z) {
     z->gathers = calloc((size_t)r->program.n_params + 1, sizeof *z->gathers);
     z->stale = calloc((size_t)r->program.n_params + 1, sizeof *z->stale);
     if (!z->gathers || !z->stale) return FAIL(E_MEMORY, "no memory for %d requests", r->program.n_params);
-    /* the first weights are not stale, but so the first step gathers like all others */
+    /* first weights are not stale; marked so, they make the first step gather as all others do */
     for (int i = 0; i < r->program.n_params; i++) z->stale[i] = !gathers_at_once(&r->schedule);
     TRY(place_room(r, z));
     TRY(run_subscribe(r, EVENT_PARAM_AHEAD, param_ahead, z));

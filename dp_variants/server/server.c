@@ -85,7 +85,7 @@ static void server_prefer(struct plan *plan) {
 }
 
 /* ---- rewrite: owners ---- */
-/* A server on a rank of its own keeps its part of weights and gradients; none of gradients, if pushes bring them. */
+/* A server on a rank of its own keeps only its part of weights and gradients; if asynchronous, no gradients. */
 static void keep_own_alone(const struct plan *plan, struct param *w) {
     w->shard_n = w->own_n;
     w->weight_residence = RESIDENT_OWN;

@@ -1,5 +1,5 @@
 /* Parameter servers: some replicas keep the optimizer, a shard each, and the others push gradients to them and pull
- * weights. See server.c; servers that wait for all: server_sync.c; servers that do not: server_loop.c. */
+ * weights. See server.c. Servers that wait for all workers are in server_sync.c, others in server_loop.c. */
 #pragma once
 
 #include "lib/run/technique.h"

@@ -18,7 +18,7 @@ enum status server_sync_create(struct run *, struct server_sync **);
 void server_sync_destroy(struct server_sync **);   /* NULL is fine */
 
 /* ---- server_alone.c: a server on a rank of its own ---- */
-/** Bill its messages and its room. Pure. @errors none  @collective{none} */
+/** Bill the server's messages and room. Pure. @errors none  @collective{none} */
 enum status server_alone_cost(const struct plan *, const struct program *, struct bill *);
 /** Take the room, and subscribe. @errors E_MEMORY, E_INTERNAL  @collective{none} */
 enum status server_alone_create(struct run *, struct server_sync *);
