@@ -23,14 +23,14 @@
 enum { N = 4 };
 #define OWN transport_own
 
-/* Each rank of n runs `rank_main`, whose failure is the test's. @return whether all said that they had finished */
+/* Each of n ranks runs a rank_main; if it fails, the test fails. @return whether all ranks are marked as finished */
 typedef bool rank_main(struct comm_place *);
 static int n_nodes = 1;         /* of the next runs */
-static unsigned refused;        /* of them: bit r: it may not read the others' memory */
-static enum own_reads reads[OWN_MOST_RANKS]; /* of the last one: can each rank read the others' memory? */
-static const int16_t *hosts;    /* of them: of each slot, or NULL: one has all */
-static bool closes;             /* the lighthouse closes their epoch, when all have asked for it */
-/* From here on the kernel lets this process read no memory of others, as in a container that allows no ptrace. */
+static unsigned refused;        /* in the next runs, rank r may not read other ranks' memory if bit r is set */
+static enum own_reads reads[OWN_MOST_RANKS]; /* after a run: can each rank read the others' memory? */
+static const int16_t *hosts;    /* in the next runs, the host of each slot; NULL: one host has all */
+static bool closes;             /* in the next runs, the lighthouse closes the epoch after all ranks have asked */
+/* From here on the kernel does not let this process read other processes' memory, as in a container without ptrace. */
 static void be_refused(void) {
     struct sock_filter rule[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_process_vm_readv, 0, 1),
@@ -84,7 +84,7 @@ static bool wait_for(void **handle) {
     return true;
 }
 
-/* Everybody of a communicator sends to everybody, itself too, and gets what was meant for it. */
+/* Each rank of a communicator sends a number to every rank, itself included. Does this rank get the numbers for it? */
 static bool all_to_all(void *communicator, int size, int rank, int salt) {
     int32_t sent[N], got[N];
     void *handle[2 * N];
@@ -107,7 +107,7 @@ static bool a_place(struct comm_place *place) {
     return ok && OWN.share(word, sizeof word) == OK && strcmp(word, "rank 0") == 0;
 }
 
-/* Code 0, and it has not said that it has finished. */
+/* Exit with code 0 without being marked as finished. */
 static bool ends_early(struct comm_place *place) { _exit(place->rank); }
 
 TEST(test_the_world) {
@@ -116,7 +116,7 @@ TEST(test_the_world) {
 }
 
 /* ---- communicators ---- */
-/* Colours 0, 1, 0, 1; by descending rank, then all with equal keys. */
+/* Split by colours 0, 1, 0, 1 with keys of descending rank; then all ranks with equal keys. */
 static bool splits(struct comm_place *place) {
     void *evens, *same, *again, *twin, *twins_twin, *alone;
     int size, rank, member[N];
@@ -132,7 +132,7 @@ static bool splits(struct comm_place *place) {
     ok &= OWN.split(place->rank < 2 ? -1 : 0, 0, &alone, &size, &rank) == OK && size == (place->rank < 2 ? 1 : N - 2);
     ok &= all_to_all(alone, size, rank, 3);
 
-    /* one tag in four communicators of the same ranks: each gets its own, in whatever order they were sent */
+    /* with one tag in four communicators of the same ranks, each receive gets the message of its communicator */
     int to = (place->rank + 1) % N, from = (place->rank + N - 1) % N;
     void *of[4] = {same, twin, twins_twin, again}, *sent[4], *got[4];
     int32_t x[4] = {10, 11, 12, 13}, y[4] = {0};
@@ -181,7 +181,7 @@ TEST(test_messages_longer_than_a_ring) {
     log_set_level(LOG_INFO);
 }
 
-/* A line may name a process that has ended, or another one, in which something else lies there. */
+/* A line may name a process that has ended, or another process, which has another word at the sample's address. */
 TEST(test_whose_memory_can_be_read) {
     static const uint64_t something = 1;
     struct own_line line = {0}, other;
@@ -198,7 +198,7 @@ TEST(test_whose_memory_can_be_read) {
     assert_false(own_lent_try(&other));
 }
 
-/* A rank ends, and its number goes to another process, which has something else at the same address. */
+/* A rank ends, and another process gets its process number. That process has another value at the same address. */
 TEST(test_another_process_with_a_ranks_number_is_not_read) {
     static uint64_t body;
     struct own_line *line = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -222,7 +222,7 @@ TEST(test_another_process_with_a_ranks_number_is_not_read) {
         waitpid(child[i], NULL, 0);
     }
     munmap(line, 4096);
-    if (!may) skip();                                              /* this system refuses it to all */
+    if (!may) skip();                                              /* this system lets no process read another */
     assert_true(right && got == 10);
     assert_false(stranger);
 }
@@ -274,7 +274,7 @@ TEST(test_which_slots_are_on_one_host) {
     for (int s = 0; s < 3; s++) assert_int_equal(own_node(&each, s), s);
 }
 
-/* The same over TCP, between some of the ranks and between all. */
+/* The same tests over TCP, between some of the ranks and between all. */
 TEST(test_over_connections_it_is_the_same) {
     for (n_nodes = 2; n_nodes <= N; n_nodes += N - 2) {
         assert_true(run(N, a_place));
@@ -286,14 +286,14 @@ TEST(test_over_connections_it_is_the_same) {
     n_nodes = 1;
 }
 
-/* Slots 0 and 2 are on host 7, 1 and 3 on host 3: hosts are numbered as the ranks come to them. */
+/* Slots 0 and 2 are on host 7, 1 and 3 on host 3. Hosts are numbered in the order of their first ranks: 0, 1. */
 static bool a_place_on_a_host(struct comm_place *place) {
     bool ok = place->size == N && place->local_size == 2 && place->local_rank == place->rank / 2;
     for (int r = 0; r < N; r++) ok &= place->host[r] == r % 2;
     return ok;
 }
 
-/* No rank does so by itself: each waits for the word of the lighthouse. */
+/* No rank closes the epoch by itself; each waits until the lighthouse closes it. */
 static bool close_it(struct comm_place *place) {
     return (void)place, membership_direct.close() && membership_direct.is_closed();
 }

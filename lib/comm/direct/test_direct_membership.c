@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* The transport when its epochs end: processes that this test forks and kills, as an agent sees it. */
+/* The transport at the end of an epoch. This test forks and kills processes, in place of an agent. */
 #include "lib/comm/membership/membership_table.h"
 #include "lib/comm/transport/host_transport.h"
 #include "lib/base/clock.h"
@@ -17,8 +17,8 @@
 #define OWN transport_own
 
 /* ---- ranks that die ---- */
-enum { STOP = 100, ROUNDS = 101 };            /* words: the test's request; rounds that rank 0 has made */
-static struct own_memory *shared_memory;      /* this child's */
+enum { STOP = 100, ROUNDS = 101 };            /* words: the test's request to stop; the rounds that rank 0 has made */
+static struct own_memory *shared_memory;      /* as mapped by this child */
 
 /* One round: every rank sends numbers of this epoch and round around the ring. */
 static enum status go_around(void *world, struct comm_place *place, int32_t epoch, int32_t round) {
@@ -74,7 +74,7 @@ static void live(const struct own_job *job) {
 
 struct job { struct own_job own; struct own_memory *memory; pid_t pid[8]; bool alive[8]; int n_slots; };
 
-/* Some rounds in the newest epoch, within 20 s. */
+/* Wait until rank 0 has made three more rounds, within 20 s. */
 static void wait_for_rounds(struct job *j) {
     uint64_t until = j->memory->word[ROUNDS] + 3;
     for (int turns = 0; j->memory->word[ROUNDS] < until && turns < 20000; turns++) usleep(1000);
@@ -83,7 +83,7 @@ static void wait_for_rounds(struct job *j) {
     assert_true(j->memory->word[ROUNDS] >= until);
 }
 
-/* With several hosts, the connections end before there is an epoch. */
+/* Kill a slot, and open an epoch without it. With several hosts, connections end before the epoch opens. */
 static void kill_one(struct job *j, int slot, bool at_once) {
     if (!at_once) wait_for_rounds(j);
     kill(j->pid[slot], SIGKILL);
@@ -96,7 +96,7 @@ static void kill_one(struct job *j, int slot, bool at_once) {
     assert_ok(own_membership_open(j->memory, &j->own, &next, NULL));
 }
 
-/* Four ranks and a spare; two die one after the other, and another one while the rest has hardly entered. */
+/* Four ranks and a spare. Two die one after the other, and a third dies while the others enter the epoch. */
 static void go_on_without_the_dead(int n_nodes) {
     struct job j = {.own = {.n_slots = 5, .n_nodes = n_nodes}, .n_slots = 5};
     assert_ok(own_memory_make(5, 4, &j.own.fd));
@@ -108,7 +108,7 @@ static void go_on_without_the_dead(int n_nodes) {
     }
     kill_one(&j, 2, false);
     struct membership now = own_membership_now(j.memory);
-    assert_true(now.number == 1 && now.n == 4 && now.slot[2] == 4);          /* the spare has its place */
+    assert_true(now.number == 1 && now.n == 4 && now.slot[2] == 4);          /* the spare has the dead rank's place */
     kill_one(&j, 0, false);
     kill_one(&j, 4, true);
     wait_for_rounds(&j);
@@ -134,11 +134,11 @@ TEST(test_they_do_so_over_connections) {
     go_on_without_the_dead(2);
 }
 
-/* ---- what is lent, when its epoch ends ---- */
-enum { BUSY = 102, LENT = 48 << 20 };         /* BUSY: a word; the receiver begins to read */
+/* ---- a lent body, when its epoch ends ---- */
+enum { BUSY = 102, LENT = 48 << 20 };         /* BUSY: a word that is 1 when the receiver begins to read */
 
-/* Rank 0 lends, and overwrites what it has lent as soon as it sees the next epoch, the end first. Rank 1 may find
- * that the epoch has changed, or have the message; never other bytes. Neither finishes. */
+/* Rank 0 lends a body, and overwrites it from its end as soon as it sees the next epoch. Rank 1 either finds that the
+ * epoch has changed, or gets the message; it never gets other bytes. Neither rank is marked as finished. */
 static void lend_and_leave(const struct own_job *job, struct own_memory *common) {
     struct comm_place place;
     void *world, *handle;
@@ -187,7 +187,7 @@ TEST(test_nobody_takes_what_was_lent_in_an_epoch_that_has_ended) {
 }
 
 /* ---- a rank that is never reached ---- */
-/* Rank 0 at its deadline, and then alone. */
+/* Rank 0: start waits for rank 1 until its deadline; then it enters an epoch alone, if one opens. */
 static void wait_for_the_other(const struct own_job *job) {
     struct comm_place place;
     own_job_tell(job);
@@ -203,8 +203,8 @@ static void wait_for_the_other(const struct own_job *job) {
     _exit(status == OK && place.size == 1 ? 0 : status);
 }
 
-/* Rank 1 listens, if it is on another host, and is not there. Rank 0 names the missing rank, and waits for an epoch
- * without it; only if none opens has it failed. */
+/* Rank 1's address accepts connections, but no process answers. Rank 0 reports the missing rank, if it is on another
+ * host, and waits for an epoch without it. Rank 0 fails only if none opens. */
 static void is_without_the_other(int n_nodes, bool opens) {
     struct own_job job = {.n_slots = 2, .n_nodes = n_nodes};
     struct own_memory *memory;
@@ -250,7 +250,7 @@ TEST(test_an_epoch_is_closed_or_followed) {
     assert_ok(own_memory_make(3, 3, &job.fd));
     assert_ok(own_memory_map(&job, &memory));
     assert_true(opens(memory, &job, &next));
-    assert_false(own_membership_close(memory, 0));                   /* another was opened before */
+    assert_false(own_membership_close(memory, 0));                   /* epoch 1 was opened before */
     assert_false(own_membership_is_closed(memory));
     assert_true(own_membership_close(memory, 1) && own_membership_close(memory, 1));
     next.number = 2;
@@ -266,7 +266,7 @@ TEST(test_what_is_lost_is_so_in_its_epoch) {
         assert_int_equal(own_word_slot(own_slot_word(epoch, 255), epoch), 255);
         assert_int_equal(own_word_slot(own_slot_word(epoch, 0), epoch), 0);
         assert_int_equal(own_word_slot(own_slot_word(epoch, 3), epoch + 1), -1);
-        assert_int_equal(own_word_slot(0, epoch), -1);               /* nothing */
+        assert_int_equal(own_word_slot(0, epoch), -1);               /* a word of 0 names no slot */
     }
 }
 

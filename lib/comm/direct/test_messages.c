@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* Messages of several processes, all in this one, over rings that give and take as few bytes at random. */
+/* Messages of several ranks in one process, over rings that move random numbers of bytes at a time. */
 #include "lib/base/rng.h"
 #include "lib/comm/direct/message.h"
 #include "lib/comm/direct/messages.h"
@@ -14,12 +14,12 @@ enum { N = 3, CONTEXTS = 3, TAGS = 2, MOST = 400 };
 static uint64_t drawn;
 static uint32_t draw(uint32_t below) { return (uint32_t)(rng_uniform(7, 0, drawn++) * below); }
 
-/* ---- a world: every ordered pair has a ring; some streams end, or lie ---- */
+/* ---- a world: every ordered pair has a ring; some streams end, or carry invalid bytes ---- */
 struct world {
     struct ring *ring;                       /* [N * N] */
     struct own_wire wire[N][N];
     struct own_messages *of[N];
-    bool whole;                              /* wires give and take all they can */
+    bool whole;                              /* wires move as many bytes as possible */
 };
 static struct world *world_now;
 
@@ -29,7 +29,7 @@ static int64_t wire_put(void *out, const void *from, size_t n) {
 static int64_t wire_take(void *in, void *to, size_t n) {
     return (int64_t)ring_take(in, to, world_now->whole ? n : draw((uint32_t)(n < 5000 ? n : 5000) + 1));
 }
-static bool lends;                           /* large ones are read where they lie */
+static bool lends;                           /* large bodies are lent */
 static bool wire_lend(void *out, const void *body, size_t n) { return (void)out, (void)body, lends && n >= 500; }
 static bool wire_fetch(void *in, void *to, uint64_t from, size_t n) {
     (void)in;
@@ -82,7 +82,7 @@ static bool same_lane(const struct traffic *a, const struct traffic *b) {
     return a->from == b->from && a->to == b->to && a->context == b->context && a->tag == b->tag;
 }
 
-/* The first of this message's lane that has not started, which is the one whose turn it is. */
+/* The first message of message k's lane that has not started. It is the next one to start. */
 static int turn(const struct traffic *m, int k, bool receiving) {
     for (int j = 0; j < k; j++)
         if (same_lane(&m[j], &m[k]) && !(receiving ? m[j].receive_started : m[j].send_started)) return j;
@@ -146,7 +146,7 @@ TEST(test_whatever_order_they_come_in) {
     lends = false;
 }
 
-/* A message of another context, sent first and larger than the ring, is not in the way of one that is waited for. */
+/* A message of another context that was sent first, and is larger than the ring, does not block a later message. */
 TEST(test_one_context_does_not_block_another) {
     struct world w;
     static char large[4 * RING_BYTES], got[4 * RING_BYTES];
@@ -173,8 +173,8 @@ TEST(test_one_context_does_not_block_another) {
     world_close(&w);
 }
 
-/* ---- what is lent ---- */
-/* It takes no memory, is copied when its receive comes and not before, and until then is the sender's no more. */
+/* ---- lent bodies ---- */
+/* A lent body takes no memory of the receiver. It is copied when its receive starts; its send is not done before. */
 TEST(test_what_is_lent_is_copied_once) {
     static char a[8 << 20], b[1000], got_a[8 << 20], got_b[1000];
     struct own_message *send_a, *send_b, *receive;
@@ -183,13 +183,13 @@ TEST(test_what_is_lent_is_copied_once) {
     lends = true;
     world_open(&w, true);
     memset(a, 1, sizeof a), memset(b, 3, sizeof b);
-    own_send(w.of[0], 1, 1, 0, a, sizeof a, &send_a);                /* two of one tag, in two contexts */
+    own_send(w.of[0], 1, 1, 0, a, sizeof a, &send_a);                /* two messages of one tag, in two contexts */
     own_send(w.of[0], 2, 1, 0, b, sizeof b, &send_b);
     for (int i = 0; i < 3; i++) push_all(&w);
     assert_int_equal(own_unreceived(w.of[1]), sizeof a + sizeof b);
     assert_true(own_test(w.of[0], &send_a, &done) == OWN_OK && !done);
-    memset(a, 2, sizeof a);                                          /* it has not been read yet */
-    own_receive(w.of[1], 2, 0, 0, got_b, sizeof got_b, &receive);    /* the second one first */
+    memset(a, 2, sizeof a);                                          /* a has not been read yet */
+    own_receive(w.of[1], 2, 0, 0, got_b, sizeof got_b, &receive);    /* receive the second message first */
     assert_true(own_test(w.of[1], &receive, &done) == OWN_OK && done && memcmp(got_b, b, sizeof b) == 0);
     assert_true(own_test(w.of[0], &send_a, &done) == OWN_OK && !done);
     assert_true(own_test(w.of[0], &send_b, &done) == OWN_OK && done);
@@ -197,15 +197,15 @@ TEST(test_what_is_lent_is_copied_once) {
     assert_true(own_test(w.of[1], &receive, &done) == OWN_OK && done && memcmp(got_a, a, sizeof a) == 0);
     assert_true(own_test(w.of[0], &send_a, &done) == OWN_OK && done);
     assert_int_equal(own_unreceived(w.of[1]), 0);
-    own_send(w.of[0], 1, 1, 0, a, sizeof a, &send_a);                /* and no one waits for a message without a
+    own_send(w.of[0], 1, 1, 0, a, sizeof a, &send_a);                /* closing does not wait for a message without a
                                                                         receive */
     push_all(&w);
     world_close(&w);
     lends = false;
 }
 
-/* A body that cannot be read, one of another length (early and late), a note on what was not lent, and something lent
- * where nothing can be: the peer has failed. */
+/* In each case all messages of the peer fail: its body cannot be read (0), or has another length and comes before (1)
+ * or after (2) the receive; a note names no lent body (3); a body is lent without a fetch (4). */
 TEST(test_what_is_lent_and_is_not_there) {
     static char body[1000], got[1000];
     static const int codes[] = {OWN_ENDED, OWN_OTHER_LENGTH, OWN_OTHER_LENGTH, OWN_NO_MESSAGE, OWN_NO_MESSAGE};
@@ -237,7 +237,7 @@ TEST(test_what_is_lent_and_is_not_there) {
 }
 
 /* ---- failures ---- */
-/* A peer's stream ends: what is in flight with it fails, what comes later too, and nothing else does. */
+/* When a peer's stream ends, its messages in flight and all its later messages fail; other peers' messages do not. */
 TEST(test_an_ended_peer_fails_alone) {
     struct world w;
     struct own_message *from_1, *to_1, *late, *from_2, *to_0;
@@ -265,10 +265,10 @@ TEST(test_an_ended_peer_fails_alone) {
     world_close(&w);
 }
 
-/* Bytes that are no message, a length that is not the receiver's, before it waits and after: never another's memory. */
+/* Invalid bytes, or a body of another length than the receive: the receive fails, without a write beyond its buffer. */
 TEST(test_what_is_no_message) {
     char wanted[8] = "", sent[16] = "0123456789abcde";
-    const int64_t nonsense[] = {0, 8, 0, 0, 0x6f6e};                  /* a header but for its last word, and a body */
+    const int64_t nonsense[] = {0, 8, 0, 0, 0x6f6e};                  /* a header with a wrong last word, and a body */
     struct own_message *a, *b;
     bool done;
     for (int way = 0; way < 4; way++) {
@@ -286,7 +286,7 @@ TEST(test_what_is_no_message) {
     assert_string_equal(own_code_text(OWN_ENDED), "the peer has ended");
 }
 
-/* A header that asks for a terabyte gets what comes, and the peer's other messages go on. */
+/* If a header announces a terabyte, memory is taken only for bytes that come. The peer's other messages continue. */
 TEST(test_memory_is_not_taken_at_a_headers_word) {
     const struct { uint64_t context; int64_t bytes; uint64_t at; int32_t tag; uint32_t magic; } header = {
         5, (int64_t)1 << 40, 0, 0, 0x7472766d};
@@ -303,7 +303,7 @@ TEST(test_memory_is_not_taken_at_a_headers_word) {
     own_push(w.of[0]);
     assert_true(own_test(w.of[0], &a, &done) == OWN_OK && done && y == 1);
     assert_int_equal(own_unreceived(w.of[0]), (int64_t)1 << 40);
-    own_receive(w.of[0], 0, 1, 0, &y, 1, &a);                        /* it waits, and has not failed */
+    own_receive(w.of[0], 0, 1, 0, &y, 1, &a);                        /* this receive waits, and has not failed */
     assert_true(own_test(w.of[0], &a, &done) == OWN_OK && !done);
     assert_true(own_test(w.of[1], &b, &done) == OWN_OK && done);
     world_close(&w);
@@ -329,9 +329,9 @@ TEST(test_mail_is_beside_messages) {
     assert_true(own_mail_receive(w.of[1], &from, text, 1) && from == 0 && text[0] == 'a');   /* the first of its slot */
     assert_true(own_mail_receive(w.of[1], &from, text, 1) && text[0] == 'x');
     assert_false(own_mail_receive(w.of[1], &from, text, 1));
-    own_mail_send(w.of[0], 1, 0, "d", 1);                            /* it has left: the slot is free */
+    own_mail_send(w.of[0], 1, 0, "d", 1);                            /* the slot is free, as its mail has left */
     assert_true(own_mail_receive(w.of[1], &from, text, 1) && text[0] == 'd');
-    for (int i = 0; i < 100; i++) {                                  /* without a reader the newest stay */
+    for (int i = 0; i < 100; i++) {                                  /* without a reader, the newest 64 are kept */
         own_mail_send(w.of[0], 1, 0, (char[]){(char)i}, 1);
         push_all(&w);
     }
@@ -341,12 +341,12 @@ TEST(test_mail_is_beside_messages) {
         push_all(&w);
     }
     for (int i = 0; i < 64; i++) assert_true(own_mail_receive(w.of[1], &from, text, 6));
-    assert_memory_equal(text, "z\0\0\0\0\0", 6);                    /* and nothing of an earlier one */
+    assert_memory_equal(text, "z\0\0\0\0\0", 6);                    /* and no byte of an earlier mail */
     assert_true(own_test(w.of[0], &a, &done) == OWN_OK && done && own_test(w.of[1], &b, &done) == OWN_OK && done);
     world_close(&w);
 }
 
-/* Its counters are of different times: one as it was, the other zero again. */
+/* A ring whose memory was freed between the reads of its counters: one counter has its old value, the other is 0. */
 TEST(test_a_ring_that_is_given_back) {
     struct ring *r = aligned_alloc(64, sizeof *r);
     char byte = 0;
@@ -360,7 +360,7 @@ TEST(test_a_ring_that_is_given_back) {
     free(r);
 }
 
-/* ---- a peer that ends within a message without a receive yet ---- */
+/* ---- a peer that ends in the middle of a message that has no receive yet ---- */
 enum { LONG_BODY = 8 << 20, CAME = 1000 };
 static char came[sizeof(struct header) + CAME];
 static size_t n_taken;
@@ -386,7 +386,7 @@ TEST(test_a_peer_ends_within_an_early_message) {
     char *body = calloc(1, LONG_BODY);
     memcpy(came, &header, sizeof header);
     memset(came + sizeof header, 'x', CAME);
-    for (int i = 0; i < 3; i++) own_push(o);                         /* what came; nothing; the end */
+    for (int i = 0; i < 3; i++) own_push(o);                         /* take returns the bytes, then 0, then the end */
     assert_int_equal(own_receive(o, 7, 1, 5, body, LONG_BODY, &m), OWN_OK);
     assert_int_equal(own_test(o, &m, &done), OWN_ENDED);
     assert_true(body[CAME - 1] == 'x' && body[CAME] == 0);

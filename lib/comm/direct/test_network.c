@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* Which callers a rank lets in: the greeting, and connections of members among strangers. All in one process:
- * nothing in there waits. */
+/* The callers that a rank admits: the greeting, and connections of members among strangers. All ranks are in one
+ * process, because no function of the network blocks. */
 #include "lib/base/clock.h"
 #include "lib/comm/direct/greeting.h"
 #include "lib/comm/direct/network.h"
@@ -21,20 +21,20 @@ TEST(test_both_prove_that_they_know_the_secret) {
     assert_true(greeting_secret(secret) && greeting_secret(other));
     struct greeting_hello hello = greeting_say_hello(1, 2, 7);
     assert_true(greeting_hears(&hello, 2, 7));
-    assert_false(greeting_hears(&hello, 3, 7));                      /* for somebody else */
-    assert_false(greeting_hears(&hello, 2, 6));                      /* of another epoch */
+    assert_false(greeting_hears(&hello, 3, 7));                      /* hello is for slot 2 */
+    assert_false(greeting_hears(&hello, 2, 6));                      /* hello is for epoch 7 */
     struct greeting_answer answer = greeting_answer_it(secret, &hello), wrong = greeting_answer_it(other, &hello);
     assert_true(greeting_trusts(secret, &hello, &answer, &proof));
     assert_true(greeting_is_proven(secret, &hello, &answer, &proof));
     assert_false(greeting_trusts(secret, &hello, &wrong, &proof));
     assert_false(greeting_is_proven(other, &hello, &answer, &proof));
     assert_true(memcmp(answer.code, proof.code, GREETING_CODE) != 0);
-    struct greeting_proof reflected;                                 /* the text is no proof for its receiver */
+    struct greeting_proof reflected;                                 /* an answer that is sent back is no proof */
     memcpy(reflected.code, answer.code, GREETING_CODE);
     assert_false(greeting_is_proven(secret, &hello, &answer, &reflected));
 }
 
-/* Each byte of what both have seen is in the code. */
+/* If any byte of the greeting is changed, a code is wrong. */
 TEST(test_nothing_can_be_changed_on_the_way) {
     unsigned char secret[GREETING_SECRET];
     struct greeting_proof proof, none;
@@ -67,8 +67,8 @@ TEST(test_what_was_recorded_proves_nothing_later) {
     struct greeting_hello hello = greeting_say_hello(1, 2, 7), next = greeting_say_hello(1, 2, 7);
     struct greeting_answer answer = greeting_answer_it(secret, &hello), again = greeting_answer_it(secret, &hello);
     assert_true(greeting_trusts(secret, &hello, &answer, &proof));
-    assert_false(greeting_is_proven(secret, &hello, &again, &proof));    /* the caller's words, once more */
-    assert_false(greeting_trusts(secret, &next, &answer, &none));        /* those of the called process */
+    assert_false(greeting_is_proven(secret, &hello, &again, &proof));    /* a replay of the caller's messages */
+    assert_false(greeting_trusts(secret, &next, &answer, &none));        /* a replay of the called process's answer */
 }
 
 /* ---- members meet ---- */
@@ -105,7 +105,7 @@ static void end(struct party *p) {
     }
 }
 
-/* @return whether those that are not `without` have met within `seconds`; -1: none is left out */
+/* @return whether all ranks except `without` (-1: none) are connected within `seconds` */
 static bool meet(struct party *p, int without, double seconds) {
     double until_s = clock_s() + seconds;
     for (bool all = false; !all; usleep(500)) {
@@ -116,7 +116,7 @@ static bool meet(struct party *p, int without, double seconds) {
     return true;
 }
 
-/* Each sends each other one a word, and gets its own. */
+/* Each rank sends every other rank a word. @return whether all words arrive */
 static bool talk(struct party *p) {
     bool ok = true;
     for (int r = 0; r < N; r++)
@@ -146,7 +146,7 @@ TEST(test_members_meet) {
     begin(&p);
     assert_true(meet(&p, -1, 10));
     assert_true(talk(&p));
-    own_network_close(&p.network[2]);                                    /* all see a rank that leaves */
+    own_network_close(&p.network[2]);                                    /* the others see that rank 2 leaves */
     struct own_wire w = own_network_wire(p.network[0], 2);
     char byte;
     int64_t k = 0;
@@ -183,7 +183,7 @@ static int call(const struct network_address *a) {
     return -1;
 }
 
-/* Has the other side closed it? The party goes on meanwhile. */
+/* Does rank r close the connection within `seconds`? The rank is stepped meanwhile. */
 static bool is_shown_out(struct party *p, int r, int fd, double seconds) {
     char bytes[256];
     for (double until_s = clock_s() + seconds; clock_s() < until_s; usleep(1000)) {
@@ -204,12 +204,12 @@ TEST(test_strangers_are_shown_out) {
     assert_true(greeting_secret(other));
     memset(nonsense, 'x', sizeof nonsense);
 
-    int fd = call(&p.address[3]);                                    /* says nonsense, and much of it */
+    int fd = call(&p.address[3]);                                    /* this caller sends many invalid bytes */
     assert_true(send(fd, nonsense, sizeof nonsense, MSG_NOSIGNAL) > 0);
     assert_true(is_shown_out(&p, 3, fd, 3));
     close(fd);
 
-    struct greeting_hello hello = greeting_say_hello(1, 3, 3);       /* does not know the secret */
+    struct greeting_hello hello = greeting_say_hello(1, 3, 3);       /* this caller does not have the secret */
     fd = call(&p.address[3]);
     assert_int_equal(send(fd, &hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
     const ssize_t whole = sizeof answer;
@@ -224,9 +224,9 @@ TEST(test_strangers_are_shown_out) {
     assert_true(is_shown_out(&p, 3, fd, 3));
     close(fd);
 
-    int idle[8];                                                     /* say nothing */
+    int idle[8];                                                     /* these callers send no byte */
     for (int i = 0; i < 8; i++) idle[i] = call(&p.address[3]);
-    assert_true(meet(&p, -1, 10));                                   /* and no rank waits for them */
+    assert_true(meet(&p, -1, 10));                                   /* no rank waits for the idle callers */
     assert_true(talk(&p));
     assert_true(own_network_shown_out(p.network[3]) >= 2);
     for (int i = 0; i < 8; i++) close(idle[i]);
@@ -239,7 +239,7 @@ TEST(test_who_is_slow_is_shown_out) {
     struct greeting_hello hello = greeting_say_hello(1, 3, 3);
     int fd = call(&p.address[3]);
     double from_s = clock_s();
-    assert_int_equal(send(fd, &hello, 5, MSG_NOSIGNAL), 5);          /* five bytes, and then one now and then */
+    assert_int_equal(send(fd, &hello, 5, MSG_NOSIGNAL), 5);          /* five bytes, and then one every 0.4 s */
     bool out = false;
     for (int i = 5; i < 40 && !out; i++) {
         out = is_shown_out(&p, 3, fd, 0.4);
@@ -250,7 +250,7 @@ TEST(test_who_is_slow_is_shown_out) {
     end(&p);
 }
 
-/* More idle callers than there are places for, before any member has called, and each time it is let in. */
+/* More idle callers than places come before any member calls. All members are still admitted. */
 TEST(test_a_crowd_of_idle_callers_keeps_nobody_out) {
     enum { CROWD = WIRE_STRANGERS + 128 };
     struct party p;
@@ -265,7 +265,7 @@ TEST(test_a_crowd_of_idle_callers_keeps_nobody_out) {
 }
 
 /* ---- the calling side ---- */
-/* Has it called, and said so much? It goes on meanwhile. */
+/* Does rank r send `bytes` bytes on the connection within `seconds`? The rank is stepped meanwhile. */
 static bool is_said(struct party *p, int r, int fd, void *what, size_t bytes, double seconds) {
     for (double until_s = clock_s() + seconds; clock_s() < until_s; usleep(1000)) {
         own_network_step(p->network[r]);
@@ -274,8 +274,8 @@ static bool is_said(struct party *p, int r, int fd, void *what, size_t bytes, do
     return false;
 }
 
-/* Rank 2's next call of rank 3, whose part the test plays, up to the proof, with the secret of the answer.
- * welcome: what it has to hear next. @return the connection; -1: the answer was not trusted, or no call came */
+/* In place of rank 3, accept rank 2's next call, and exchange the greeting up to the proof. secret: for the answer.
+ * welcome: the next message for rank 2. @return the connection; -1: the answer was not trusted, or no call came */
 static int is_called(struct party *p, const unsigned char *secret, double seconds, struct greeting_welcome *welcome) {
     struct greeting_hello hello;
     struct greeting_proof proof;
@@ -294,7 +294,7 @@ static int is_called(struct party *p, const unsigned char *secret, double second
     return is_proven ? fd : -1;
 }
 
-/* A caller is in when the welcome arrives, and waits for it on the connection on which it has proven itself. */
+/* A caller counts as connected only after the welcome, for which it waits on the connection that has its proof. */
 TEST(test_who_calls_is_in_when_it_is_welcome) {
     const struct greeting_welcome nonsense = {"x"};
     struct greeting_welcome welcome;
@@ -304,10 +304,10 @@ TEST(test_who_calls_is_in_when_it_is_welcome) {
     assert_true(greeting_secret(other));
     bool only_3[N] = {false, false, false, true};
     memcpy(p.far[2], only_3, sizeof only_3);
-    assert_int_equal(is_called(&p, other, 5, &welcome), -1);                   /* does not know the secret */
+    assert_int_equal(is_called(&p, other, 5, &welcome), -1);                   /* the answer has another secret */
     int fd = is_called(&p, p.secret[3], 5, &welcome);
     assert_true(fd >= 0 && !own_network_step(p.network[2]));
-    close(fd);                                                       /* after its proof it is shown out */
+    close(fd);                                                       /* reject the caller after its proof */
     fd = is_called(&p, p.secret[3], 5, &welcome);
     assert_true(fd >= 0);
     assert_int_equal(send(fd, &nonsense, sizeof nonsense, MSG_NOSIGNAL), sizeof nonsense);
@@ -322,8 +322,8 @@ TEST(test_who_calls_is_in_when_it_is_welcome) {
     end(&p);
 }
 
-/* A job of as many ranks as there may be, of which all but one are there and have called when the last one comes; and a
- * crowd of strangers after them, for which some callers with an answer are shown out. */
+/* In a job of the most ranks possible, all ranks call the last one before it runs, and then a crowd of strangers calls
+ * it. So some members that already have an answer are shown out. They call again, and all are admitted. */
 TEST(test_who_is_shown_out_for_others_calls_again) {
     enum { MOST = MEMBERSHIP_MOST_RANKS, LAST = MOST - 1, CROWD = 100 };
     static struct network *network[MOST];
@@ -353,7 +353,7 @@ TEST(test_who_is_shown_out_for_others_calls_again) {
     for (int r = 0; r < LAST; r++) {
         char byte;
         struct own_wire w = own_network_wire(network[r], LAST), back = own_network_wire(network[LAST], r);
-        assert_int_equal(w.take(w.in, &byte, 1), 0);                 /* no side has hung up */
+        assert_int_equal(w.take(w.in, &byte, 1), 0);                 /* no connection has ended */
         assert_int_equal(back.take(back.in, &byte, 1), 0);
     }
     for (int r = 0; r < MOST; r++) own_network_close(&network[r]);
@@ -361,7 +361,7 @@ TEST(test_who_is_shown_out_for_others_calls_again) {
     close(listening);
 }
 
-/* A caller that has sent its proof is in, whatever calls come before that is read. */
+/* A caller that has sent its proof is admitted, even if many calls come before the proof is read. */
 TEST(test_a_proof_that_is_here_counts) {
     enum { CROWD = WIRE_STRANGERS + 1 };
     struct party p;
@@ -369,10 +369,10 @@ TEST(test_a_proof_that_is_here_counts) {
     begin(&p);
     memset(p.far[3], 0, sizeof p.far[3]);
     p.far[3][2] = true;
-    for (int k = 0; k < 3; k++) own_network_step(p.network[2]);      /* it has said hello, */
+    for (int k = 0; k < 3; k++) own_network_step(p.network[2]);      /* rank 2 sends its hello */
     own_network_step(p.network[3]);
     own_network_step(p.network[3]);
-    for (int k = 0; k < 3; k++) own_network_step(p.network[2]);      /* and its proof */
+    for (int k = 0; k < 3; k++) own_network_step(p.network[2]);      /* rank 2 sends its proof */
     for (int i = 0; i < CROWD; i++) idle[i] = call(&p.address[3]);
     assert_true(own_network_step(p.network[3]));
     for (int i = 0; i < CROWD; i++) close(idle[i]);
@@ -380,7 +380,7 @@ TEST(test_a_proof_that_is_here_counts) {
 }
 
 /* ---- other jobs, other epochs ---- */
-/* A member's secret is another one: it is no member. And one of an older epoch waits until it learns of the newer. */
+/* A rank with another secret is not admitted. A rank in an older epoch is admitted after it enters the newer one. */
 TEST(test_members_of_another_job_or_epoch_do_not_meet) {
     struct party p;
     begin(&p);

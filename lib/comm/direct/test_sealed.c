@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* Sealed streams: what arrives is what was said, and nothing that was made of it on the way. The test is on the way: it
- * takes the frames off one pair of sockets, and puts what it likes on the other. */
+/* Sealed streams deliver exactly the bytes that the peer sent, and reject changed frames. The test stands between the
+ * two ends: it reads frames from one pair of sockets, and writes these or other bytes to the other pair. */
 #define _GNU_SOURCE /* memmem */
 #include "lib/comm/direct/sealed.h"
 #include "tests/test.h"
@@ -15,7 +15,7 @@
 enum { MOST_FRAMES = 8, BODY = 100, FRAME = BODY + SEALED_OVER };
 struct way {
     struct sealed from, to;
-    int near, far;                           /* the way's own ends */
+    int near, far;                           /* the test's ends: near reads from `from`, far writes to `to` */
     unsigned char frame[MOST_FRAMES][FRAME];
 };
 
@@ -40,7 +40,7 @@ static void close_way(struct way *w) {
 
 static unsigned char body_byte(int frame, int i) { return (unsigned char)(31 * frame + 7 * i); }
 
-/* The first n frames, off the way. */
+/* Send n frames, and take them from the stream into w->frame. */
 static void say(struct way *w, int n) {
     for (int f = 0; f < n; f++) {
         unsigned char body[BODY];
@@ -54,7 +54,7 @@ static void pass(struct way *w, const void *frame, size_t bytes) {
     assert_int_equal(send(w->far, frame, bytes, 0), bytes);
 }
 
-/* Frame f arrives, and as it was said. */
+/* Frame f must arrive unchanged. */
 static void arrives(struct way *w, int f) {
     unsigned char body[BODY];
     assert_int_equal(sealed_take(&w->to, body, BODY), BODY);
@@ -65,8 +65,8 @@ static void is_forged(struct way *w) {
     unsigned char body[BODY] = {0}, none[BODY] = {0};
     assert_int_equal(sealed_take(&w->to, body, BODY), SEALED_FORGED);
     assert_memory_equal(body, none, BODY);
-    assert_int_equal(sealed_take(&w->to, body, BODY), SEALED_FORGED);        /* and so it stays, */
-    assert_int_equal(sealed_put(&w->to, body, BODY), SEALED_FORGED);         /* both ways */
+    assert_int_equal(sealed_take(&w->to, body, BODY), SEALED_FORGED);        /* the stream stays forged, */
+    assert_int_equal(sealed_put(&w->to, body, BODY), SEALED_FORGED);         /* in both directions */
     assert_string_equal(sealed_why(&w->to), "what it sent was changed on its way");
 }
 
@@ -89,7 +89,7 @@ TEST(test_what_is_said_arrives) {
     }
 }
 
-/* Every byte of a frame: its length, its body, its tag. */
+/* A change of any byte of a frame, in its length, body or tag, is found. */
 TEST(test_a_changed_frame_is_none) {
     for (int i = 0; i < 2 * FRAME; i++) {
         struct way w;
@@ -98,7 +98,7 @@ TEST(test_a_changed_frame_is_none) {
         pass(&w, w.frame[0], FRAME);
         w.frame[1][i / 2] ^= (unsigned char)(1 << i % 7);
         pass(&w, w.frame[1], FRAME);
-        char more[SEALED_FRAME] = "";                                /* as many as a longer frame would have */
+        char more[SEALED_FRAME] = "";                                /* enough bytes if the length was increased */
         pass(&w, more, sizeof more);
         arrives(&w, 0);
         is_forged(&w);
@@ -108,7 +108,7 @@ TEST(test_a_changed_frame_is_none) {
 
 TEST(test_a_frame_counts_once_and_in_its_place) {
     const int orders[][3] = {{0, 0, 1}, {0, 2, 1}, {1, 0, 2}, {0, 1, 1}, {0, 1, 3}};   /* replayed, swapped, left out */
-    const int right[] = {1, 1, 0, 2, 2};                             /* this number of them arrives */
+    const int right[] = {1, 1, 0, 2, 2};                             /* the number of frames that arrive */
     for (int k = 0; k < 5; k++) {
         struct way w;
         open_way(&w, k % 2);
@@ -120,7 +120,7 @@ TEST(test_a_frame_counts_once_and_in_its_place) {
     }
 }
 
-/* What comes before is whole, and the rest is an end, and no shorter frame. */
+/* If a connection ends within a frame, the frames before it arrive, and then the stream ends. */
 TEST(test_a_frame_that_is_cut_off_is_an_end) {
     for (int bytes = 0; bytes < FRAME; bytes++) {
         unsigned char body[BODY];
@@ -138,7 +138,7 @@ TEST(test_a_frame_that_is_cut_off_is_an_end) {
     }
 }
 
-/* A frame of a connection with other numbers, or from the other side of this one. */
+/* A frame of another connection, or of the other direction, is rejected. */
 TEST(test_a_frame_of_another_stream_is_none) {
     struct way w, other;
     open_way(&w, false);
@@ -149,7 +149,7 @@ TEST(test_a_frame_of_another_stream_is_none) {
     pass(&other, w.frame[0], FRAME);
     is_forged(&other);
     close_way(&other);
-    unsigned char back[FRAME], body[BODY] = {1};                     /* sent back to its sender */
+    unsigned char back[FRAME], body[BODY] = {1};                     /* a frame that is sent back to its sender */
     assert_int_equal(sealed_put(&w.to, body, BODY), BODY);
     assert_int_equal(recv(w.far, back, FRAME, MSG_WAITALL), FRAME);
     pass(&w, back, FRAME);
@@ -157,7 +157,7 @@ TEST(test_a_frame_of_another_stream_is_none) {
     close_way(&w);
 }
 
-/* Each connection has other keys, and each direction. */
+/* Each connection and each direction has its own key, and no key equals a code of the greeting. */
 TEST(test_keys_are_of_one_connection_and_direction) {
     unsigned char secret[GREETING_SECRET], other[GREETING_SECRET];
     assert_true(greeting_secret(secret) && greeting_secret(other));
@@ -178,7 +178,7 @@ TEST(test_keys_are_of_one_connection_and_direction) {
     assert_memory_equal(&same, &k[0], sizeof same);
 }
 
-/* More than a socket takes at once, with bytes taken in pieces of other sizes; and a sender that comes again. */
+/* More bytes than a socket takes at once are sent in several calls, and taken in pieces of other sizes. */
 TEST(test_a_long_stream) {
     enum { BYTES = 3 << 20 };
     unsigned char *out = malloc(BYTES), *in = malloc(BYTES);

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* A door, and those at it: which goes when places are short, and which has had the time to prove itself by then. All in
- * one process: nothing in there waits. What callers and members say to each other is in test_network.c. */
+/* A door and its callers: which caller is rejected when places are short, and does each have time for its proof? All
+ * are in one process, because no function blocks. test_network.c tests the messages of callers and members. */
 #include "lib/base/clock.h"
 #include "lib/comm/direct/wire.h"
 #include "tests/test.h"
@@ -59,7 +59,7 @@ static int n_shown_out(int from, int n) {
     return out;
 }
 
-/* Until no call waits any more: pauses are over after so long. */
+/* Step the door for so long that all calls are accepted, even after pauses. */
 static void step_for(double seconds) {
     for (double until_s = clock_s() + seconds; clock_s() < until_s; usleep(1000)) {
         wire_door_hear(&door);
@@ -72,9 +72,9 @@ TEST(test_one_address_has_half_of_the_places) {
     call_and_say_nothing(1, 0x7f000006);
     call_and_say_nothing(500, 0x7f000005);
     step_for(0.5);
-    assert_int_equal(n_shown_out(0, 1), 0);                          /* the oldest, but of another address */
+    assert_int_equal(n_shown_out(0, 1), 0);                          /* the oldest caller has another address */
     assert_int_equal(n_shown_out(1, 500), 500 - WIRE_OF_ONE_ADDRESS);
-    assert_int_equal(n_shown_out(1, 500 - WIRE_OF_ONE_ADDRESS), 500 - WIRE_OF_ONE_ADDRESS);  /* the older ones */
+    assert_int_equal(n_shown_out(1, 500 - WIRE_OF_ONE_ADDRESS), 500 - WIRE_OF_ONE_ADDRESS);  /* the oldest go */
     assert_int_equal(door.shown_out, 500 - WIRE_OF_ONE_ADDRESS);
     close_door();
 }
@@ -93,7 +93,7 @@ TEST(test_the_oldest_of_all_goes_where_all_places_are_taken) {
     close_door();
 }
 
-/* A member is called in the middle of a crowd of its own address; an answer takes 20 ms to it. */
+/* A member calls in the middle of a crowd from its own address, and sends its proof 20 ms after the answer. */
 TEST(test_each_has_the_time_to_say_its_proof) {
     struct greeting_hello hello = greeting_say_hello(3, 7, 0);
     struct greeting_answer answer;
@@ -123,14 +123,14 @@ TEST(test_each_has_the_time_to_say_its_proof) {
     close_door();
 }
 
-/* As many files as may be open: the oldest stranger makes room for the next one, and there is a pause. */
+/* If no more files may be open, the oldest caller is rejected for the next one, and the door pauses. */
 TEST(test_a_process_without_files_shows_the_oldest_out) {
     struct rlimit limit, less;
     open_door();
     call_and_say_nothing(4, 0x7f000005);
     step_for(0.02);
     call_and_say_nothing(1, 0x7f000006);
-    int next = dup(0);                                               /* the next file would be this one */
+    int next = dup(0);                                               /* the number of the next file */
     close(next);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     less = (struct rlimit){(rlim_t)next, limit.rlim_max};
@@ -141,7 +141,7 @@ TEST(test_a_process_without_files_shows_the_oldest_out) {
     step_for(0.2);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     assert_true(pauses && out == 1);
-    assert_int_equal(door.shown_out, 1);                             /* and then there is a place */
+    assert_int_equal(door.shown_out, 1);                             /* one place was enough */
     assert_int_equal(n_shown_out(0, 4), 1);
     assert_false(is_shown_out(idle[4]));
     close_door();

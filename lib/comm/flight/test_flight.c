@@ -1,5 +1,5 @@
 /* ranks: 2 4  device: cpu */
-/* The flight record of this very process, read as another one would: what is in a row, a group, and a wait. */
+/* The flight record of this process, read as another process reads it: its rows, groups and waits. */
 #include "tests/test.h"
 
 #include "lib/comm/comm_backend.h"
@@ -12,7 +12,7 @@
 
 static float x[40000];
 
-/* Mine, from its file; NULL and a message when that cannot be read. */
+/* Read this process's record from its file. If that fails, print a message and return NULL. */
 static struct flight *read_mine(void) {
     char path[FLIGHT_PATH_MAX];
     struct flight *f = NULL;
@@ -54,7 +54,7 @@ TEST(test_collective_is_a_row_until_it_is_done) {
     bool good = status == OK && before && after;
     const struct flight_row *row = good ? last_row(before) : NULL;
     good &= row && is_call(before, row, COMM_ALL_REDUCE, 40000, FP32) && row->reduction == COMM_MAX;
-    /* the last one to arrive may find all there, and then it is done at once */
+    /* for the last rank to call, the operation may be done at once */
     good &= row && (row->state == FLIGHT_STARTED || row->state == FLIGHT_DONE);
     const struct flight_row *done = good ? flight_row_at(after, row->number) : NULL;
     good &= done && done->state == FLIGHT_DONE && done->done_ns >= done->called_ns && done->hops > 0 &&
@@ -99,7 +99,7 @@ TEST(test_old_rows_are_dropped_and_counted) {
     assert_true(agree_all(good));
 }
 
-/* Members agree on the hash; another group of the same name and members has another one. */
+/* All members have the same hash of a group; a second group of the same name and members has another hash. */
 TEST(test_hash_tells_groups_apart) {
     struct group *one = NULL, *two = NULL;
     int me = comm_world_rank(), n = comm_world_size(), colour = me % 2, key = -me;
@@ -112,7 +112,7 @@ TEST(test_hash_tells_groups_apart) {
     good &= hash[0] != hash[1] && f->group[one->flight].stride == (n == 2 ? -1 : -2);
     if (status == OK) status = comm_all_reduce(one, least, 2, INT32, COMM_MIN);
     good &= status == OK && least[0] == hash[0] && least[1] == hash[1];
-    /* the two halves of four ranks are not one group */
+    /* the two halves of four ranks have different hashes */
     int32_t most = hash[0], all_least = hash[0];
     if (status == OK) status = comm_all_reduce(group_world(), &most, 1, INT32, COMM_MAX);
     if (status == OK) status = comm_all_reduce(group_world(), &all_least, 1, INT32, COMM_MIN);

@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* Postmortems of rings that are made up here: what is planted is what is found. */
+/* Postmortems of rings that this test makes, with planted faults that the postmortem must find. */
 #include "tests/test.h"
 
 #include "lib/comm/comm.h"
@@ -12,7 +12,7 @@
 enum { N = 4, DP = 71, TP = 72 };     /* hashes */
 static const int64_t second = 1000000000;
 
-/* Four ranks, all in dp, 0 1 and 2 3 in two groups tp (TP, TP + 1); the clock is at 100 s. */
+/* Four ranks, all in group dp; 0 1 and 2 3 are two groups tp (TP, TP + 1). The clock is at 100 s. */
 static struct flight_set rings(void) {
     struct flight_set set = {N, N, calloc(N, sizeof(struct flight *)), 100 * second, false, "job"};
     for (int r = 0; r < N; r++) {
@@ -41,7 +41,7 @@ static void all_call(struct flight_set *set, int n, double at_s) {
     for (int i = 0; i < n; i++)
         for (int r = 0; r < N; r++) call(set, r, 0, COMM_ALL_REDUCE, 100 + i, at_s + i);
 }
-/* It waits in what it called last. */
+/* Rank r waits in its last call. */
 static struct flight_row *waits(struct flight_set *set, int r, double since_s) {
     struct flight *f = set->ring[r];
     struct flight_row *row = &f->row[f->written % FLIGHT_ROWS];
@@ -52,7 +52,7 @@ static struct flight_row *waits(struct flight_set *set, int r, double since_s) {
 }
 static void silent(struct flight_set *set, int r, double since_s) { set->ring[r]->seen_ns = (int64_t)(since_s * 1e9); }
 
-/* The verdict is of this kind and rank, and its sentence is this one. */
+/* Check the kind, the rank and the sentence of the verdict. */
 static void assert_verdict(struct flight_set *set, enum postmortem_kind kind, int rank, const char *sentence) {
     struct postmortem p;
     char text[1536];
@@ -82,7 +82,7 @@ TEST(test_missing_call) {
                    "7 (done)");
 }
 
-/* 0 waits for 1 in tp, and 1 for the rest of dp, of which 3 is silent, and 2 waits for 3, too. */
+/* Rank 0 waits for 1 in tp. Ranks 1 and 2 wait in dp for rank 3, which is silent. */
 TEST(test_late_rank_at_the_end_of_a_chain) {
     struct flight_set set = rings();
     all_call(&set, 2, 90);
@@ -109,7 +109,7 @@ TEST(test_swapped_calls) {
                    "8 fp32: they are swapped with the next");
 }
 
-/* Also when the first rank is the odd one; and the first mismatch in time counts, not the first in the list. */
+/* The blame is right even if the first rank differs. The earliest mismatch counts, not the first in the list. */
 TEST(test_left_out_call) {
     struct flight_set set = rings();
     all_call(&set, 1, 90);
@@ -139,7 +139,7 @@ TEST(test_another_count_type_or_reduction) {
     }
 }
 
-/* The order of two groups differs: 0 is in tp and waits for 1, which is in dp and waits for all. */
+/* Ranks 0 and 1 call two groups in different orders: 0 waits in tp for 1, and 1 waits in dp for all. */
 TEST(test_circle) {
     struct flight_set set = rings();
     call(&set, 0, 1, COMM_ALL_REDUCE, 9, 93), waits(&set, 0, 93);
@@ -158,7 +158,7 @@ TEST(test_stuck_within) {
             struct flight_row *row = waits(&set, r, 95);
             row->hops = 6, row->hop = r == 2 ? 1 : 4;
         }
-        if (quiet) silent(&set, 1, 95); /* says more than the hops */
+        if (quiet) silent(&set, 1, 95); /* silence counts more than the number of hops */
         assert_verdict(&set, POSTMORTEM_STUCK, quiet ? 1 : 2,
                        quiet ? "rank 1 gets no further in all_reduce of 8 fp32, #0 of dp (4 ranks), step 7, at hop 4 "
                                "of 6, in which 3 ranks have waited for 5.0 s; last sign of life 5.0 s ago"
@@ -191,7 +191,7 @@ TEST(test_without_a_record) {
                    "6.0 s; 1 of 4 ranks have no record here");
 }
 
-/* How far behind is known when the rows are long overwritten. */
+/* A rank's distance behind the others is known even if the rows are overwritten. */
 TEST(test_behind_beyond_the_ring) {
     struct flight_set set = rings();
     struct postmortem p;
@@ -208,7 +208,7 @@ TEST(test_behind_beyond_the_ring) {
     flight_set_fini(&set);
 }
 
-/* Rank 1 was stopped at 93 s and went on at 99 s, when its job was killed: at 97 s it was late. */
+/* Rank 1 is stopped at 93 s, and continues at 99 s when its job is killed. A cut at 97 s shows that it is late. */
 TEST(test_cut_takes_back_what_came_later) {
     struct flight_set set = rings();
     all_call(&set, 2, 90);

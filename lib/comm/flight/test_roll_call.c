@@ -1,6 +1,6 @@
 /* ranks: 4  device: cpu */
-/* A deadline that passes: the line says which rank is missing and what the others wait for, and late operations still
- * end. */
+/* At a deadline the error line names the missing rank, and the operations in which other ranks wait. Late operations
+ * still end. */
 #include "tests/test.h"
 
 #include "lib/comm/flight/comm_roll.h"
@@ -9,15 +9,15 @@
 #include <string.h>
 #include <time.h>
 
-/* Longer than a deadline and both graces of a roll call, so that waiting ranks have answered before the late ones
- * come. */
+/* Longer than a deadline and both waits of a roll call, so that waiting ranks have answered before the late ranks
+ * call. */
 enum { LATE_MS = 3200 };
 
 static char line[2048];
 static float incoming[4], outgoing[4]; /* static: an operation that was given up still writes here when its peer
                                         * comes */
 
-/* With a deadline of 0.2 s: wait, and keep the line. */
+/* Wait with a deadline of 0.2 s, and keep the error line. */
 static enum status wait_briefly(struct comm_request *request) {
     struct comm_settings before = *comm_settings_in_force(), brief = before;
     brief.timeout_s = 0.2;
@@ -61,8 +61,8 @@ static bool recv_patiently_from(int peer) {
     return comm_recv_start(group_world(), incoming, 4, FP32, peer, 9, &request) == OK && comm_wait(&request) == OK;
 }
 
-/* 0 waits for 1, which waits (with all the time in the world) for 2, which computes but looks at its mail; 3 is deaf.
- * No rank waits for it in an operation, and it is named all the same. */
+/* Rank 0 waits for 1, which waits with a long deadline for 2, which computes but reads its mail. Rank 3 reads no mail.
+ * No rank waits for rank 3 in an operation, but the line names it, too. */
 static bool a_chain(int rank) {
     bool ok = true;
     outgoing[0] = (float)rank;
@@ -78,16 +78,16 @@ static bool a_chain(int rank) {
     return ok;
 }
 
-/* Let what was given up come to its end, with its peers there at last. */
+/* Wait until the operations that were given up have ended, after their peers have called. */
 static bool all_ended(void) {
     double until_s = clock_s() + 20.0;
     while (!comm_given_up_done() && clock_s() < until_s) comm_progress();
     return comm_given_up_done();
 }
 
-/* Half of the ranks wait in a collective and half in a message: all deadlines pass at nearly the same time, and all
- * answers come. Rank 0 may speak after one grace of a second; rank 3 was pinged by lower ranks and leaves them a second
- * one. It comes a little later, so that on a busy machine too the pings are there before its own deadline. */
+/* Half of the ranks wait in a collective, and half in a message. All deadlines pass at nearly the same time, and all
+ * ranks answer. Rank 0 may report after one second. Lower ranks have pinged rank 3, so it waits for a second more. It
+ * starts a little later, so that the pings come before its own deadline even on a busy machine. */
 static bool a_disagreement(int rank) {
     const struct timespec later = {0, 300000000};
     struct comm_request request;
@@ -115,7 +115,7 @@ static bool a_disagreement(int rank) {
 TEST(test_a_chain_is_followed_to_its_end) {
     bool ok = a_chain(comm_world_rank());
     ok &= comm_barrier(group_world()) == OK && all_ended();
-    if (comm_world_rank() <= 1) ok &= incoming[0] == (float)(comm_world_rank() + 1); /* what came late did arrive */
+    if (comm_world_rank() <= 1) ok &= incoming[0] == (float)(comm_world_rank() + 1); /* the late message arrived */
     assert_true(agree_all(ok));
 }
 

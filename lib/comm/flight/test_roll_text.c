@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* The sentence of a roll call, from entries made up here. */
+/* The sentence of a roll call, from entries that this test makes. */
 #include "tests/test.h"
 
 #include "lib/comm/flight/comm_roll.h"

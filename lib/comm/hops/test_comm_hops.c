@@ -1,7 +1,7 @@
 /* ranks: 2 4 8  device: cpu */
-/* Sums and gathers that are large enough to be exchanges (comm_hops.c), against numbers worked out here. Whole
- * numbers, so that every order of adding is exact; parts that do not divide, parts that some ranks have none of,
- * several segments. */
+/* Sums and gathers that are large enough for hops (comm_hops.c) must equal numbers that this test computes. The numbers
+ * are integers, so that every order of additions is exact. Some parts are uneven, some are empty, some have several
+ * segments. */
 #include "lib/base/rng.h"
 #include "lib/comm/hops/comm_hops.h"
 #include "tests/test.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Elements: the smallest exchange of fp32, one more; one segment and two, for two ranks, give or take one; several. */
+/* Elements of fp32: the smallest call by hops, and one more; about one segment and two, for two ranks; several. */
 static const int64_t sizes[] = {16384, 16385, 131072, 131073, 262143, 262145, 700001};
 enum { N_SIZES = 7, GUARD = 16 };
 
@@ -20,12 +20,12 @@ static float sum_at(int64_t i) {
     return sum;
 }
 
-/* Terms of any size, so that every order of adding them rounds differently. */
+/* Terms of any size, so that each order of additions rounds differently. */
 static float rounded_term(int rank, int64_t i) {
     return (float)ldexp(rng_normal(1, (uint64_t)rank, (uint64_t)i), (int)((i * 5 + rank * 3) % 9) - 4);
 }
 
-/* n elements between guards, at `*x`. */
+/* Allocate n elements between guards; *x: the first element. @return the allocation */
 static float *guarded(int64_t n, float **x) {
     float *all = malloc((size_t)(n + 2 * GUARD) * sizeof *all);
     for (int64_t i = 0; i < n + 2 * GUARD; i++) all[i] = -12345;
@@ -85,7 +85,7 @@ TEST(test_large_sums_and_gathers_are_right) {
     assert_true(agree_all(ok));
 }
 
-/* A few bytes more than the limit, of one byte each: parts are whole cache lines, and the last ranks have less. */
+/* Sizes slightly above the limit, in elements of one byte: parts are whole cache lines, so the last ranks have less. */
 TEST(test_parts_may_be_uneven) {
     bool ok = true;
     for (int64_t n = 65536; n < 65536 + 130; n += 43) {
@@ -111,15 +111,15 @@ TEST(test_a_nan_on_one_rank_is_the_maximum_on_all) {
     assert_true(agree_all(ok));
 }
 
-/* Even ranks wait for the first one first, odd ranks for the last one: each sum's second phase needs those who wait for
- * another. A small one and a message round the ring are among them. */
+/* Even ranks wait for the first sum first, odd ranks for the last. Each sum's second phase needs ranks that wait for
+ * another sum. A small sum and a message around the ring are in flight, too. */
 TEST(test_ranks_may_wait_in_different_orders) {
     enum { N = 5, LARGE = 100000 };
     struct comm_request request[N], message[2];
     float *x[N], out = (float)comm_world_rank(), in = -1;
     bool ok = true;
     int n = comm_world_size(), rank = comm_world_rank();
-    nanosleep(&(struct timespec){0, rank * 20000000}, NULL);         /* so that none ends while it is being started */
+    nanosleep(&(struct timespec){0, rank * 20000000}, NULL);         /* so that no sum ends before all have started */
     for (int k = 0; k < N; k++) {
         x[k] = malloc(LARGE * sizeof(float));
         for (int64_t i = 0; i < LARGE; i++) x[k][i] = term(rank, i + k);
@@ -143,7 +143,7 @@ static bool goes_by_hops(const struct group *group, const struct comm_call *call
     return algorithm;
 }
 
-/* All ranks leave the same calls to the library, or they would wait for each other in different ways. */
+/* All ranks must choose the library for the same calls, because otherwise they would exchange different messages. */
 TEST(test_small_calls_are_the_librarys) {
     const struct group *world = group_world();
     int64_t least = 64 << 10;
@@ -195,14 +195,14 @@ static bool exchanges(int64_t n) {
     return ok;
 }
 
-/* Whole numbers, so that every order gives the same sum. Operations that the algorithm does not have go as ever. */
+/* Integers, so that every order gives the same sum. Operations that the algorithm does not have use the default. */
 static bool does_all(int64_t n) {
     int size = comm_world_size();
     return reduces(n) & scatters(n / size + 1) & gathers(n / size + 1, false) & gathers(n / size + 1, true) &
            broadcasts(n) & reduces_to_one(n) & exchanges(n / size + 1);
 }
 
-/* What the ledger says that this rank has sent for one all_reduce is what its table says. Two ranks a node. */
+/* Does the ledger count the messages and bytes of this rank's table for one all_reduce? Two ranks share a node. */
 static bool sends_what_its_table_says(const struct comm_algorithm *algorithm, int64_t n) {
     int size = comm_world_size(), rank = comm_world_rank();
     const struct hop_shape shape = {COMM_ALL_REDUCE, size, 0, n, (256 << 10) / 4, 16, group_world()->node};
@@ -237,7 +237,7 @@ TEST(test_every_algorithm_over_messages) {
     assert_true(agree_all(ok));
 }
 
-/* The tree is (0 + 1) + (2 + 3) over the ranks, whichever of them makes the sum and however small it is. */
+/* The expected sum: the tree (0 + 1) + (2 + 3) over the ranks, for sums of any size and on any rank. */
 static float of_ranks(int first, int n, int64_t i) {
     if (n == 1) return rounded_term(first, i);
     return of_ranks(first, n / 2, i) + of_ranks(first + n / 2, n / 2, i);

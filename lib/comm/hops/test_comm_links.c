@@ -1,6 +1,6 @@
 /* ranks: 2 4  device: cpu */
-/* Emulated links: sums stay right, and nothing is faster than the simulation says. (How close it comes is a matter of
- * the machine: tests/long/links.sh.) */
+/* Emulated links: sums are correct, and no operation is faster than in the simulation. tests/long/links.sh compares the
+ * times, because their difference depends on the machine. */
 #include "lib/comm/hops/comm_links.h"
 #include "lib/comm/hops/hop_simulate.h"
 #include "tests/test.h"
@@ -30,7 +30,7 @@ TEST(test_links_are_read) {
     assert_fails(comm_link_parse("link-inside", "2ms,50MB/s,node", 0, &links), E_CONFIG, "link-inside=");
 }
 
-/* From when the first rank begins until the last is done. */
+/* The seconds from the start of the first rank to the end of the last. */
 static double seconds_of_all_reduce(bool *right) {
     double *x = malloc(ELEMENTS * sizeof *x), times[2];
     for (int i = 0; i < ELEMENTS; i++) x[i] = comm_world_rank() + i;
@@ -49,7 +49,7 @@ static void emulate(const struct comm_settings *settings, const struct hop_links
     *right &= comm_emulate_links(links, 1) == OK;
 }
 
-/* The seconds for which the table keeps the NIC of each node busy with messages to the other nodes. */
+/* Add the seconds for which a table's messages to other nodes occupy each node's NIC. */
 static void add_nic_seconds(void *nic_s, int rank, const struct hop_row *hop, double from_s, double to_s) {
     const int *node = group_world()->node;
     if (hop->kind == HOP_SEND && node[rank] != node[hop->peer]) ((double *)nic_s)[node[rank]] += to_s - from_s;
@@ -106,13 +106,13 @@ TEST(test_messages_are_slow_too) {
         ok &= comm_send_start(group_world(), x[i], 1000, FP64, (rank + 1) % n, 5 + i, &request[2 + i]) == OK;
     }
     for (int i = 0; i < 4; i++) ok &= comm_wait(&request[i]) == OK;
-    ok &= clock_s() - from >= 3e-3 + 8e-3;                  /* its own first message cannot have left later than it */
+    ok &= clock_s() - from >= 3e-3 + 8e-3;                  /* the peer's first message may have left before `from` */
     for (int i = 0; i < 2; i++) ok &= in[i][0] == (rank + n - 1) % n + 10 * i;
     emulate(&before, NULL, &ok);
     assert_true(agree_all(ok));
 }
 
-/* One rank's link is five times as slow: every rank's ring waits for its messages, and the choice of algorithms
+/* One rank's link is five times as slow. Every rank of the ring waits for its messages, but the choice of algorithms
  * still uses the given links. */
 TEST(test_one_slow_link_slows_a_ring) {
     const struct hop_links links = {{0, 0}, {1e-7, 0}, 0, false};
@@ -125,7 +125,7 @@ TEST(test_one_slow_link_slows_a_ring) {
     right &= comm_emulate_links(&links, comm_world_rank() == 1 ? 5 : 1) == OK;
     right &= comm_links_emulated()->s_per_byte[0] == 1e-7;
     double least = 2. * (n - 1) / n * ELEMENTS * ELEMENT * 5e-7;
-    right &= seconds_of_all_reduce(&right) >= 0.95 * least;          /* parts are whole lines: not all are equal */
+    right &= seconds_of_all_reduce(&right) >= 0.95 * least;          /* parts of whole lines are not all equal */
     emulate(&before, NULL, &right);
     assert_true(agree_all(right));
 }

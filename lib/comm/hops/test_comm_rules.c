@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* --comm-algorithm: what it says, and what it refuses. */
+/* --comm-algorithm: the rules that it sets, and the texts that it refuses. */
 #include "lib/comm/hops/comm_rules.h"
 #include "lib/comm/hops/hop_simulate.h"
 #include "tests/test.h"
@@ -20,8 +20,8 @@ TEST(test_one_for_all_or_by_axis) {
     assert_fails(comm_rules_parse("dp=", rule), E_CONFIG, "\"\"");
 }
 
-/* By the rule; without one what is large goes pairwise; what the rule's algorithm does not have, as without one; and
- * nothing is the library's on emulated links. */
+/* The rule chooses the algorithm. Without a rule, or if the rule's algorithm does not have the operation, large
+ * operations go pairwise. On emulated links no operation uses the library. */
 TEST(test_who_carries_an_operation) {
     const struct comm_algorithm *chosen;
     struct hop_shape shape = {COMM_ALL_REDUCE, 6, 0, 1 << 20, 0, 1, NULL};
@@ -45,8 +45,8 @@ TEST(test_who_carries_an_operation) {
     assert_string_equal(chosen->name, "message");
 }
 
-/* Known links: what is fastest on them. Small sums take the fewest messages; large ones of 6 ranks on nodes of 3 cross
- * between nodes as little as can be; on links that are all equal nothing beats pairwise. */
+/* auto chooses the fastest algorithm on known links. Small sums take the fewest messages. Large sums of 6 ranks on
+ * nodes of 3 send the fewest bytes between nodes. On equal links pairwise is the fastest. */
 TEST(test_auto_is_the_fastest_on_known_links) {
     const int node[] = {0, 0, 0, 1, 1, 1};
     const struct hop_links slow = {{1e-5, 1e-3}, {1e-10, 1e-7}, 0, false};

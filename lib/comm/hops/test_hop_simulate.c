@@ -1,11 +1,11 @@
 /* ranks: 1  device: cpu */
-/* Simulated seconds against closed forms, and messages and bytes of tables against theirs. */
+/* Simulated seconds, and the messages and bytes of tables, must equal their closed forms. */
 #include "lib/comm/hops/hop_simulate.h"
 #include "tests/test.h"
 
 #include <math.h>
 
-/* Links of a real cluster's order, where adding is faster than a link and hides behind it; and where it is slower. */
+/* Typical links, on which an addition is faster than the transfer and is hidden behind it; and a slower addition. */
 static const struct hop_links speeds[] = {{{1e-3, 1e-3}, {1e-8, 1e-8}, 3e-10, false},
                                           {{1e-3, 1e-3}, {1e-8, 1e-8}, 7e-8, false}};
 enum { ELEMENT = 8 };
@@ -19,7 +19,7 @@ static struct hop_shape shape_of(enum comm_op op, int n, int64_t whole, const in
     return (struct hop_shape){op, n, 0, parts ? whole / n : whole, 0, 1, node};
 }
 
-/* The most that any rank sends. */
+/* The most messages and bytes that any rank sends. */
 static struct hop_count most(const struct comm_algorithm *algorithm, const struct hop_shape *shape) {
     struct hop_count most = {0};
     for (int r = 0; r < shape->n; r++) {
@@ -45,7 +45,7 @@ static void check_form(const struct comm_algorithm *algorithm, const struct hop_
     if (!isnan(form.seconds)) assert_close(seconds, form.seconds, 1e-12 * form.seconds);
 }
 
-/* Whole numbers of elements a part: a power of two of them, for any number of ranks up to 17. */
+/* All parts have the same number of elements, a power of two, for each number of ranks up to 17. */
 TEST(test_tables_are_their_closed_forms) {
     for (int a = 0; comm_algorithms[a]; a++)
         for (int o = 0; o < N_OPS; o++)
@@ -73,7 +73,7 @@ TEST(test_hierarchical_on_nodes) {
         }
 }
 
-/* All ranks but one send to it: its link takes the messages one after the other, from whichever senders. */
+/* All ranks send to one rank, whose link receives the messages one after the other. */
 TEST(test_incast_is_one_after_the_other) {
     double out[3] = {0}, in = 0, last = 0;
     for (int r = 0; r < 3; r++) last = link_land(&in, link_leave(&out[r], 0, 2.0), 2.0);
@@ -86,7 +86,7 @@ TEST(test_incast_is_one_after_the_other) {
     assert_close(seconds, 1e-3 + 4 * 8000e-8, 1e-12);
 }
 
-/* In K segments: the first sum goes back when the terms of one segment are there, and the link back is then busy. */
+/* In K segments: the first sum is sent back as soon as its segment's terms are there; then the link stays busy. */
 TEST(test_main_gives_back_while_it_takes) {
     enum { N = 5, K = 4, SEGMENT = 1000 };
     const struct hop_links free_adding = {{1e-3, 1e-3}, {1e-8, 1e-8}, 0, false};
@@ -97,8 +97,8 @@ TEST(test_main_gives_back_while_it_takes) {
     assert_close(seconds, 2e-3 + (K + 1) * (N - 1) * SEGMENT * ELEMENT * 1e-8, 1e-12);
 }
 
-/* Two trees: no rank sends more than twice the buffer, where one tree's send three times as much; and with many
- * segments they take two thirds of the time. */
+/* With two trees no rank sends more than twice the buffer; with one tree inner ranks send three times the buffer. With
+ * many segments two trees take two thirds of the time. */
 TEST(test_two_trees_share_the_work) {
     for (int n = 2; n <= 17; n++) {
         const struct hop_shape shape = shape_of(COMM_ALL_REDUCE, n, 6000, NULL);
@@ -114,8 +114,8 @@ TEST(test_two_trees_share_the_work) {
     assert_true(two < 0.7 * one);
 }
 
-/* Ranks 0 and 1 each have two messages for the other node. Both begin with rank 2, whose link takes them one after the
- * other, so that the second two end a message later than they left. With one NIC a node all four take turns. */
+/* Ranks 0 and 1 each send two messages to the other node. Both send to rank 2 first, whose link receives one after the
+ * other, so the second two end one message later than they left. With one NIC a node all four take turns. */
 TEST(test_a_shared_nic_takes_turns) {
     const int node[] = {0, 0, 1, 1};
     const struct hop_shape shape = shape_of(COMM_ALL_TO_ALL, 4, 4000, node);
@@ -128,9 +128,9 @@ TEST(test_a_shared_nic_takes_turns) {
     assert_close(shared, 4 * 8000e-6, 1e-12);
 }
 
-/* Four ranks request the NIC of their node at once, and again when they have the answer to their first message. The
- * last one's first message was there before the first one's second: eight messages, and a latency after the last of
- * them. */
+/* Four ranks request their node's NIC at once, and again when they have received their first message. All first
+ * messages are ready before any second one. So the time is that of eight messages on the NIC, and one latency after
+ * the last. */
 TEST(test_a_shared_nic_serves_whoever_came_first) {
     const int node[] = {0, 0, 0, 0, 1, 1, 1, 1};
     const struct hop_shape shape = shape_of(COMM_ALL_REDUCE, 8, 8000, node);
@@ -145,11 +145,11 @@ static void look_at_order(void *self, int rank, const struct hop_row *hop, doubl
     (void)rank, (void)to;
     struct order *order = self;
     if (hop->kind != HOP_SEND) return;
-    order->n_early += from < order->before - 1e-12;      /* a beginning is an end less a duration, and rounded */
+    order->n_early += from < order->before - 1e-12;      /* a start is computed as end - duration, and rounded */
     order->before = from;
 }
 
-/* Links are first come, first served, so no message may be looked at after one that begins later, on whatever rank. */
+/* Links serve messages in the order of their times, so the simulation must visit them in this order, on all ranks. */
 TEST(test_messages_are_looked_at_in_the_order_of_their_times) {
     const int node[] = {0, 0, 0, 0, 1, 1, 1, 1};
     for (int a = 0; comm_algorithms[a]; a++)

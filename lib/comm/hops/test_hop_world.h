@@ -1,8 +1,8 @@
-/* A world in this process for tables of hops: what tests of algorithms share (test_hops.c, lesson 02).
+/* A world of ranks in this process that run tables of hops. Tests of algorithms share it (test_hops.c, lesson 02).
  *
- * Symbolically: a buffer holds for each element the set of ranks whose terms are in it (a bit each; pieces are what a
- * gather moves). An ADD must be a disjoint union, so that no term is counted twice, and at the end every element at
- * every rank that receives the result must be the set of all. */
+ * Values are symbolic: each element of a buffer is the set of ranks whose terms are in it, with a bit per rank. (In a
+ * gather an element names its origin.) An ADD must be a disjoint union, so that no term is counted twice. At the end,
+ * on every rank that receives the result, each element must be the set of all ranks. */
 #pragma once
 
 #include "lib/comm/hops/hop_walk.h"
@@ -20,13 +20,13 @@ struct message { const int64_t *from; int64_t bytes; bool taken; };
 struct pair { struct message message[MAX_MESSAGES]; int n_sent, n_received; };
 struct world {
     int n;
-    bool adds;                               /* doubles are added; otherwise sets are united */
+    bool adds;                               /* an ADD adds doubles; false: it unites sets */
     struct pair *pair;                       /* [from * n + to] */
     bool counted_twice, wrong_size;
     struct at { struct world *world; int rank; } at[MAX_RANKS];
 };
 
-/* handle[0]: its message; handle[1]: where a receiver puts it. */
+/* handle[0]: the ticket's message; handle[1]: the receiver's buffer, NULL for the sender. */
 static inline enum status world_send(void *self, int peer, const void *from, int64_t bytes, struct hop_ticket *ticket) {
     struct at *at = self;
     struct pair *pair = &at->world->pair[at->rank * at->world->n + peer];
@@ -62,7 +62,7 @@ static inline enum status world_union(void *self, void *terms, void *into, int64
 }
 static const struct hop_transport in_process = {NULL, world_send, world_receive, world_done, world_union};
 
-/* ---- what goes in, and what must come out ---- */
+/* ---- inputs, and expected outputs ---- */
 
 static inline bool in_parts(enum comm_op op) {
     return op == COMM_ALL_GATHER || op == COMM_REDUCE_SCATTER || op == COMM_ALL_TO_ALL;
@@ -71,7 +71,7 @@ static inline bool is_sum(enum comm_op op) {
     return op == COMM_ALL_REDUCE || op == COMM_REDUCE_SCATTER || op == COMM_REDUCE;
 }
 
-/* Source of rank r: the bit r for what is summed; else a number that says where it comes from. */
+/* Element i of rank r's source: for a sum, bit r; otherwise a number that names its origin. */
 static inline int64_t given(const struct hop_shape *shape, int r, int64_t i) {
     return is_sum(shape->op) ? (int64_t)1 << r : 1000 * (r + 1) + i;
 }
@@ -134,7 +134,7 @@ static inline const char *rank_is_wrong(const struct hop_shape *shape, int r, co
     return NULL;
 }
 
-/* Ranks are pushed in an order drawn again each time. @return what is wrong, or NULL */
+/* Run the tables of all ranks, a step of a random rank at a time. @return the error, or NULL */
 static inline const char *run(const struct comm_algorithm *algorithm, const struct hop_shape *shape, unsigned seed) {
     struct world world = {.n = shape->n, .pair = calloc((size_t)(shape->n * shape->n), sizeof *world.pair)};
     struct rank rank[MAX_RANKS];

@@ -15,7 +15,7 @@ static void check(const struct comm_algorithm *algorithm, const struct hop_shape
                  shape->node ? "nodes" : "one node", wrong);
 }
 
-/* No elements, fewer than ranks, as many, parts that do not divide, many; whole and in segments. */
+/* Numbers of elements: none, fewer than ranks, as many as ranks, uneven parts, many; without and with segments. */
 TEST(test_every_algorithm_does_every_operation) {
     for (int a = 0; comm_algorithms[a]; a++)
         for (int o = 0; o < N_OPS; o++)
@@ -29,7 +29,7 @@ TEST(test_every_algorithm_does_every_operation) {
             }
 }
 
-/* L ranks a node, in blocks and round the nodes. */
+/* per_node ranks are on each node, in blocks or dealt to the nodes in turn. */
 TEST(test_algorithms_on_nodes) {
     for (int n = 2; n <= 16; n++)
         for (int per_node = 1; per_node <= n; per_node++)
@@ -44,7 +44,7 @@ TEST(test_algorithms_on_nodes) {
 
 /* ---- same bits ---- */
 
-/* All ranks' sums of numbers whose sum depends on the order, one rank after the other. */
+/* Write all ranks' sums, one rank after the other. The sum of these numbers depends on the order of additions. */
 static void sums_in_some_order(const struct comm_algorithm *algorithm, const struct hop_shape *shape, unsigned seed,
                                double *sums) {
     struct world world = {
@@ -85,9 +85,9 @@ TEST(test_sums_are_the_same_bits_whatever_comes_first) {
         }
 }
 
-/* ---- giving first ---- */
+/* ---- a rank sends its sum before it receives others ---- */
 
-/* What rank 0 begins, in order: S and R. */
+/* The order in which rank 0 begins sends (S) and receives (R). */
 static char begun[64];
 static void note(void *self, char what) {
     if (((struct at *)self)->rank == 0) strncat(begun, (char[]){what, 0}, sizeof begun - strlen(begun) - 1);
@@ -101,8 +101,8 @@ static enum status noted_receive(void *self, int peer, void *to, int64_t bytes, 
     return world_receive(self, peer, to, bytes, ticket);
 }
 
-/* Rank 1 has made its sum and offers it, when rank 0 has yet to add: four terms, then its sum is given, and only then
- * the other taken. */
+/* Rank 1 has already sent its sum when rank 0 begins to add. Rank 0 receives four terms, sends its own sum, and only
+ * then receives rank 1's. */
 TEST(test_a_sum_is_given_before_another_is_taken) {
     static const struct hop_transport noted = {NULL, noted_send, noted_receive, world_done, world_union};
     const struct hop_shape shape = {COMM_ALL_REDUCE, 2, 0, 32, 4, 1, NULL};

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu */
-/* Emulated links against the simulation, without a machine's clock: all ranks' walks in this process, on links of their
- * own, in a time that jumps to the next message that leaves or is there. What they take is what hop_simulate says, to
- * rounding: for every algorithm, and however few buffers for terms a walk has. */
+/* Emulated links must take the time of the simulation, except for rounding. All ranks' walks run in this process, with
+ * their own links. The time is not the machine's: it jumps to the next message that leaves or arrives. All algorithms
+ * are tested, with the walk's few buffers for terms. */
 #include "lib/comm/hops/hop_simulate.h"
 #include "lib/comm/hops/link_clock.h"
 #include "lib/comm/hops/test_hop_world.h"
@@ -9,7 +9,7 @@
 #include <math.h>
 
 struct timed {
-    struct world world;                       /* of test_hop_world.h: it moves the bytes */
+    struct world world;                       /* moves the bytes (test_hop_world.h) */
     struct link_clock clock[MAX_RANKS];
     _Atomic(uint64_t) nic[MAX_RANKS * LINK_WAYS];
     const struct hop_shape *shape;
@@ -30,7 +30,7 @@ static enum status timed_expect(void *self, int peer, int64_t bytes, struct hop_
     return link_expect(&t->clock[at->rank], ticket);
 }
 
-/* test_hop_world.h keeps its own ticket, so that ours stays as link_clock.h has it. */
+/* test_hop_world.h gets a ticket of its own, so that `ticket` keeps the fields of link_clock.h. */
 static enum status timed_send(void *self, int peer, const void *from, int64_t bytes, struct hop_ticket *ticket) {
     struct at *at = self;
     struct timed *t = timed_of(at);
@@ -63,7 +63,7 @@ static enum status timed_done(void *self, struct hop_ticket *ticket, bool *done)
 
 static const struct hop_transport on_links = {timed_expect, timed_send, timed_receive, timed_done, world_union};
 
-/* Stamps of what has been sent arrive at once, as those of comm_hops.c do on one host. */
+/* The stamp of a sent message arrives at once, as it does for comm_hops.c on one host. */
 static void land(struct timed *t) {
     for (int i = 0; i < t->n_known; i++) {
         struct hop_ticket *ticket = t->known[i].ticket, **sent = t->known[i].sent;
@@ -74,7 +74,7 @@ static void land(struct timed *t) {
     for (int r = 0; r < t->shape->n; r++) link_land_all(&t->clock[r], t->now);
 }
 
-/* When does anything happen next? */
+/* The time of the next event: a message leaves or arrives. */
 static double next_time(const struct timed *t) {
     double next = INFINITY;
     for (int i = 0; i < t->n_known; i++) {
@@ -85,7 +85,7 @@ static double next_time(const struct timed *t) {
     return next;
 }
 
-/* Everybody goes as far as it can at this time. */
+/* Run every rank's walk as far as possible at this time. @return whether all are done */
 static bool all_are_done(struct timed *t, struct rank rank[]) {
     bool done = true;
     for (int before = -1, now = 0; now != before;) {
@@ -131,9 +131,9 @@ static double seconds_of(const struct comm_algorithm *algorithm, const struct ho
     return seconds;
 }
 
-/* n ranks, nodes of L in blocks or round the nodes, a NIC for each rank or node. Seconds without a common measure: of
- * two messages that are ready at the very same time either may go first. Two trees have such all the time: a
- * twentieth. */
+/* n ranks on nodes of of_a_node ranks, in blocks or in turn, with a NIC per rank or per node. The links' seconds have
+ * no common divisor, because if two messages are ready at the same time, either may go first. Two trees have many such
+ * pairs, so their tolerance is a twentieth. */
 static void check(const struct comm_algorithm *algorithm, int n, int of_a_node, bool cyclic, bool shared) {
     int node[MAX_RANKS];
     for (int r = 0; r < n; r++) node[r] = cyclic ? r % (n / of_a_node) : r / of_a_node;
@@ -156,7 +156,7 @@ TEST(test_emulated_links_take_what_is_simulated) {
                 check(comm_algorithms[a], shape[s][0], shape[s][1], which & 1, which & 2);
 }
 
-/* A rank that has computed for long finds two messages. The one it waits for first left last: it lands last, too. */
+/* A rank that has computed for long finds two messages. The one that it announced first left last, and lands last. */
 TEST(test_what_left_first_lands_first) {
     const struct hop_links links = {{1e-3, 0}, {1e-6, 0}, 0, false};
     struct link_clock clock = {.links = &links};
@@ -170,7 +170,7 @@ TEST(test_what_left_first_lands_first) {
     assert_true(early.landed && !late.landed);
     link_land_all(&clock, 1);
     assert_close(early.there, 6e-3, 1e-15);
-    assert_close(late.there, 7e-3, 1e-15);                 /* its link is busy until 6 ms */
+    assert_close(late.there, 7e-3, 1e-15);                 /* the receiver's link is busy until 6 ms */
     late.landed = early.landed = false;
     clock.own[0][LINK_IN] = 0;
     assert_ok(link_expect(&clock, &late));

@@ -1,16 +1,16 @@
 /* ranks: 1  device: cpu */
-/* Every order in which three ranks, with and without a spare, can train, copy, report, move and die, while two of them
- * die at any moment: a model checker over the rows of membership.c and the snapshots that it keeps. In every state that
- * can be reached
+/* A model checker over the rows of membership.c and the snapshots that a rank keeps. It tries every order in which
+ * three ranks, with and without a spare, can train, copy, report and move, while two of them die at any moment. It
+ * checks in every reachable state:
  *
- *   nothing is lost      the shard that is moved is there, at the step that was agreed on, and of that epoch's cut
- *   nothing is undone    they never go back behind a step that all members had committed
- *   disk is the last     only where two neighbors of the epoch that they go back to are gone
- *   no endless wait      a state in which nothing can happen any more is one in which all have come to the end
+ *   nothing is lost      a shard that is moved exists, at the agreed step, and of the epoch that all go back to
+ *   nothing is undone    no rank goes back beyond a step that all members had committed
+ *   disk is the last     ranks read the disk only if two neighbors of the epoch that they go back to are dead
+ *   no endless wait      if no event can follow, all members have finished
  *
- * The lighthouse also plans epochs meanwhile (planned.c): there are more ranks once a spare has come, and one leaves.
+ * The lighthouse also plans epochs meanwhile (planned.c): a spare adds a rank, or a rank leaves.
  *
- * And the same with mistakes: each must be found. LONG=1: the largest worlds, too; STATES=1: how many states. */
+ * Each planted mistake must be found. LONG=1: test the largest worlds, too. STATES=1: print the number of states. */
 #include "lib/comm/membership/test_membership.h"
 #include "lib/comm/membership/planned.h"
 #include "tests/test.h"
@@ -20,18 +20,18 @@
 static const struct membership_shape ALL = {1, 1, 0, 0, 0, {0}};  /* every rank is a replica */
 enum mistake {
     NONE,
-    COUNTS_EARLY,     /* the prototype's: a snapshot counts before its copy is there */
-    NO_COMMIT,        /* the prototype's: an epoch is gone back to whether it is committed or not */
-    ONE_GENERATION,   /* with a new epoch's first snapshot those of the old one are forgotten */
-    THE_MOST,         /* they go back to the newest step of all, not to the oldest */
-    JOINS_EARLY,      /* a rank joins the next sums before its copy is there */
-    LATE_MESSAGE,     /* a copy of an older epoch is taken */
-    DRAINS_ALONE,     /* a rank drains as soon as it has seen that the epoch must end */
-    FORGETS_WHO_DRAINED,     /* the reason is gone, and so no epoch is opened */
-    SLOT_AGAIN,       /* a process that is started in place of a dead one has its number */
-    LEAVES_WITH_A_DEATH,     /* the epoch that opens for a death is without the one that asked to leave, too */
-    ENDS_EARLY,       /* one that has left is ended before the others have committed */
-    LEAVES_LAST,      /* the only one that has a shard leaves */
+    COUNTS_EARLY,     /* a snapshot counts before its copy has come */
+    NO_COMMIT,        /* ranks go back to an epoch even if it is not committed */
+    ONE_GENERATION,   /* a new epoch's first snapshot drops those of the old epoch */
+    THE_MOST,         /* ranks go back to the newest reported step, not to the oldest */
+    JOINS_EARLY,      /* a rank joins the next sums before its copy has come */
+    LATE_MESSAGE,     /* a rank accepts a copy of an older epoch */
+    DRAINS_ALONE,     /* a rank drains as soon as it sees that the epoch must end, without agreement */
+    FORGETS_WHO_DRAINED,     /* all members have drained, but no epoch opens because its reason is gone */
+    SLOT_AGAIN,       /* a new process gets the number of the dead one */
+    LEAVES_WITH_A_DEATH,     /* the epoch after a death also leaves out the rank that asked to leave */
+    ENDS_EARLY,       /* a rank that has left is ended before the others have committed */
+    LEAVES_LAST,      /* the only rank that has a shard leaves */
     N_MISTAKES
 };
 
@@ -41,13 +41,13 @@ struct checker {
     struct world world;
     int n_slots;
     struct membership_shape shape;
-    struct model *state;                             /* [n], of which the first `done` have been looked at */
-    uint32_t *after;                                 /* [n]: the one that each was reached from */
+    struct model *state;                             /* [n]; the successors of the first `done` are known */
+    uint32_t *after;                                 /* [n]: the state from which each state was reached */
     uint32_t *table;                                 /* 1 + index; 0: free */
     int64_t n, done, room, table_size;
-    char wrong[160];                                 /* the first violation, "": none; and the state in which it is */
+    char wrong[160];                                 /* the first violation, "": none; wrong_in: its state */
     struct model wrong_in;
-    struct words way;                                /* that led there */
+    struct words way;                                /* the events that lead to wrong_in */
     int64_t went_back, to_disk, ended;
 };
 
@@ -92,14 +92,14 @@ static void violated(struct checker *c, const struct model *m, const char *forma
     c->wrong_in = *m;
 }
 
-/* All that happens until state k. States are looked at in the order in which they are found: no way is shorter. */
+/* Write the events that lead to state k. The search is breadth-first, so no path is shorter. */
 static void say_way_to(const struct checker *c, struct words *w, int64_t k) {
     if (k == 0) return;
     say_way_to(c, w, c->after[k]);
     say_what_happens(w, &c->state[c->after[k]], &c->state[k]);
 }
 
-/* ---- epochs of the model as membership.h has them ---- */
+/* ---- the model's epochs as a struct membership ---- */
 static struct membership epoch_of(const struct model *m, int e) {
     struct membership x = {.number = e, .n = m->n[e], .from = m->from[e]};
     for (int i = 0; i < x.n; i++) x.slot[i] = m->slot[e][i];
@@ -128,14 +128,14 @@ static void open_membership(struct checker *c, struct model *m, const struct mem
     for (int r = 0; r < SLOTS; r++) m->said[e][r] = -2;
 }
 
-/* One that has left is no spare, once all have committed without it. */
+/* May process r be a member or spare? One that has left may not, after all others have committed without it. */
 static bool is_of_use(const struct checker *c, const struct model *m, int r, const struct membership *now) {
     bool leaves = r == m->leaver && (c->mistake == LEAVES_WITH_A_DEATH ||
                                      (membership_place(now, r) < 0 && is_committed(m, now->number)));
     return m->rank[r].alive && !leaves;
 }
 
-/* The lighthouse has seen a death. */
+/* The lighthouse has seen a death, and opens the next epoch. */
 static void open_for_death(struct checker *c, struct model *m) {
     bool alive[SLOTS];
     struct membership now = epoch_of(m, m->n_epochs - 1);
@@ -145,7 +145,7 @@ static void open_for_death(struct checker *c, struct model *m) {
     open_membership(c, m, &next);
 }
 
-/* It has not yet seen the deaths of members, if there are any. @return whether there is something to plan */
+/* The lighthouse plans an epoch; it may not yet have seen a member's death. @return whether there is a plan */
 static bool plan(struct checker *c, struct model *m) {
     bool ready[SLOTS], alive[SLOTS];
     int request[SLOTS];
@@ -185,7 +185,7 @@ static void forget(struct membership_store *s, int k) {
     for (int i = 0; i < 2; i++) s->kept[k].of[i] = (struct membership_snapshot){-1, -1};
 }
 
-/* Its own shard of a step: kept, and on its way to the right. */
+/* A rank keeps its own shard of a step, and sends the copy to its right neighbor. */
 static void keep_own(struct checker *c, struct model *m, int slot, int step) {
     struct rank *r = &m->rank[slot];
     int from = m->from[r->epoch];
@@ -199,7 +199,7 @@ static void keep_own(struct checker *c, struct model *m, int slot, int step) {
     m->sent[r->epoch][step] |= (uint8_t)(1 << slot);
 }
 
-/* The left neighbor's copy of the step that this rank has just kept: @return whether it came. */
+/* Receive the left neighbor's copy of the step that this rank has just kept. @return whether it came */
 static bool take_copy(struct checker *c, struct model *m, int slot) {
     struct rank *r = &m->rank[slot];
     int step = r->step, e = r->epoch, came = -1;
@@ -215,7 +215,7 @@ static bool take_copy(struct checker *c, struct model *m, int slot) {
     return false;
 }
 
-/* What all members had committed is never undone. */
+/* Note the step that all members have committed, which no rank may undo. */
 static void note_committed(struct model *m) {
     int e = m->n_epochs - 1;
     for (int s = m->step_committed + 1; s <= STEPS; s++) {
@@ -225,8 +225,8 @@ static void note_committed(struct model *m) {
     }
 }
 
-/* ---- what a rank does between two states ---- */
-/* Those that it sends are there, at that step, and of the epoch that all go back to. */
+/* ---- the actions of a rank between two states ---- */
+/* A rank sends the shards that it holds. Check that each exists, at the step and of the epoch that all go back to. */
 static void send_shards(struct checker *c, struct model *m, int slot) {
     struct rank *r = &m->rank[slot];
     const struct membership now = epoch_of(m, r->epoch), from = epoch_of(m, now.from);
@@ -280,7 +280,7 @@ static void act(struct checker *c, struct model *m, int slot, enum member_event 
     }
 }
 
-/* ---- what may happen next ---- */
+/* ---- the possible next events ---- */
 static bool all_have_said(const struct model *m, int e) {
     const struct membership now = epoch_of(m, e);
     if (m->from[e] < 0) return true;
@@ -305,7 +305,7 @@ static bool is_gone(struct checker *c, const struct model *m, int e) {
     return gone;
 }
 
-/* Adds each state that may follow by what this rank does. @return whether there was one */
+/* Add each state that may follow by an action of this rank. @return whether there is one */
 static bool step_rank(struct checker *c, const struct model *before, int slot) {
     const struct rank *r = &before->rank[slot];
     const int newest_epoch = before->n_epochs - 1, e = r->epoch;
@@ -360,7 +360,7 @@ static bool step_rank(struct checker *c, const struct model *before, int slot) {
     return true;
 }
 
-/* What may happen at any time, and need not. */
+/* Add each state that may follow by an event that can come at any time: deaths, starts, plans, requests. */
 static void step_world(struct checker *c, const struct model *before) {
     const struct membership latest = epoch_of(before, before->n_epochs - 1);
     for (int r = 0; r < c->n_slots; r++) {
@@ -378,7 +378,7 @@ static void step_world(struct checker *c, const struct model *before) {
     }
 }
 
-/* A process is started in place of a dead one: once the others go on without that. */
+/* Start a process in place of a dead one, after an epoch without the dead one has opened. */
 static bool start_another(struct checker *c, struct model *m, const struct membership *latest) {
     int r = c->n_slots - c->world.late + m->started;
     if (m->started == c->world.late || m->started == m->deaths) return false;
@@ -422,7 +422,7 @@ static void step_others(struct checker *c, const struct model *before, bool *any
     step_world(c, before);
 }
 
-/* Nothing more can happen: all members are at the end, or wait for the disk. */
+/* No event can follow: all members must have finished, or must wait for the disk. */
 static void look_at_the_end(struct checker *c, const struct model *m) {
     const struct membership latest = epoch_of(m, m->n_epochs - 1);
     for (int i = 0; i < latest.n; i++) {
@@ -476,11 +476,11 @@ static struct checker check(struct world world, enum mistake mistake) {
 
 TEST(test_in_every_order_nothing_is_lost) {
     static const struct world worlds[] = {
-        {1, 1, 0, 0, 0}, {1, 2, 0, 0, 0}, {2, 2, 0, 0, 0}, {2, 3, 0, 0, 0}, {3, 3, 0, 0, 0},    /* deaths alone */
-        {1, 2, 2, 0, 0}, {2, 3, 3, 0, 0},                            /* a spare makes one more */
-        {2, 3, 2, 1, 0}, {1, 3, 2, 1, 0},                            /* and one that is started for a dead one */
-        {1, 2, 0, 0, 1}, {2, 2, 0, 0, 1}, {2, 3, 0, 0, 1},           /* one leaves */
-        {3, 4, 0, 0, 0}, {3, 3, 0, 0, 1}, {2, 4, 3, 1, 0}};          /* LONG: a GB each */
+        {1, 1, 0, 0, 0}, {1, 2, 0, 0, 0}, {2, 2, 0, 0, 0}, {2, 3, 0, 0, 0}, {3, 3, 0, 0, 0},    /* only deaths */
+        {1, 2, 2, 0, 0}, {2, 3, 3, 0, 0},                            /* a spare adds a rank */
+        {2, 3, 2, 1, 0}, {1, 3, 2, 1, 0},                            /* a process starts in place of a dead one */
+        {1, 2, 0, 0, 1}, {2, 2, 0, 0, 1}, {2, 3, 0, 0, 1},           /* one rank leaves */
+        {3, 4, 0, 0, 0}, {3, 3, 0, 0, 1}, {2, 4, 3, 1, 0}};          /* LONG: each needs a GB of memory */
     size_t n = sizeof worlds / sizeof *worlds - (getenv("LONG") ? 0 : 3);
     for (size_t i = 0; i < n; i++) {
         struct checker c = check(worlds[i], NONE);
@@ -492,7 +492,7 @@ TEST(test_in_every_order_nothing_is_lost) {
 }
 
 TEST(test_every_mistake_is_found) {
-    static const struct world worlds[N_MISTAKES] = {             /* in which it shows; zeros: three members */
+    static const struct world worlds[N_MISTAKES] = {             /* in which the mistake shows; zeros: three members */
         [ONE_GENERATION] = {3, 4, 0, 0, 0}, [DRAINS_ALONE] = {2, 3, 3, 0, 0}, [FORGETS_WHO_DRAINED] = {2, 3, 3, 0, 0},
         [SLOT_AGAIN] = {2, 3, 2, 1, 0}, [LEAVES_WITH_A_DEATH] = {3, 3, 0, 0, 1}, [ENDS_EARLY] = {3, 3, 0, 0, 1},
         [LEAVES_LAST] = {1, 2, 0, 0, 1}};

@@ -1,5 +1,5 @@
-/* The model of test_membership.c, and in words what happens between two of its states: for a broken rule the reader
- * needs the order of events, not the state. */
+/* The model of test_membership.c, and sentences for the events between two of its states. They explain a violation
+ * better than the state does. */
 #pragma once
 
 #include "lib/comm/membership/membership.h"
@@ -11,25 +11,25 @@
 enum { SLOTS = 4, EPOCHS = 6, STEPS = 2, DEATHS = 2 };
 
 struct rank {
-    bool alive, failed, joined, ends;                /* failed: it has died; ends: it has seen that this epoch ends */
+    bool alive, failed, joined, ends;                /* failed: the rank has died; ends: it sees that the epoch ends */
     int8_t state, epoch, step;                       /* steps done */
-    int8_t left_of[2][2];                            /* of which epoch the copies in its store are */
+    int8_t left_of[2][2];                            /* the epoch of each copy in the rank's store */
     struct membership_store store;
 };
 struct model {
     struct rank rank[SLOTS];
-    int8_t n_epochs, deaths, started, step_committed;     /* started: in place of dead ones */
-    int8_t asked, leaver;                            /* to end: an epoch; to leave: a slot; -1: none */
+    int8_t n_epochs, deaths, started, step_committed;     /* started: processes started in place of dead ones */
+    int8_t asked, leaver;                            /* the epoch asked to end; the slot asked to leave; -1: none */
     int8_t n[EPOCHS], from[EPOCHS], slot[EPOCHS][SLOTS];
-    int8_t said[EPOCHS][SLOTS];                      /* the step that it can go back to; -2: nothing yet */
-    /* bits: sent its shards; has committed, has drained */
+    int8_t said[EPOCHS][SLOTS];                      /* the reported step to go back to; -2: not reported yet */
+    /* a bit per slot: it has sent its shards; has committed; has drained */
     uint8_t moved[EPOCHS], committed[EPOCHS], drained[EPOCHS];
-    bool ends[EPOCHS][STEPS + 1];                    /* one of those in the sums had seen that the epoch must end */
-    uint8_t joined[EPOCHS][STEPS + 1], sent[EPOCHS][STEPS + 1];   /* bits: in the sums; its copy is on its way */
+    bool ends[EPOCHS][STEPS + 1];                    /* a rank in the step's sums had seen that the epoch must end */
+    uint8_t joined[EPOCHS][STEPS + 1], sent[EPOCHS][STEPS + 1];   /* a bit per slot: in the sums; copy is in flight */
 };
-struct world { int members, slots, most, late; bool leaves; };   /* late: of the slots, not there at first */
+struct world { int members, slots, most, late; bool leaves; };   /* late: slots whose processes start later */
 
-/* Text to which more is added, in lines of about 100 columns. */
+/* A growing text, in lines of about 100 columns. */
 struct words { int n, line; char text[2048]; };
 
 static inline void say(struct words *w, const char *format, ...) {

@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu */
-/* The rules of epochs that are pure functions, one by one: the members, the holder of a shard, the places of its
- * copies, and the step that all go back to. test_membership.c goes through what they come to together. */
+/* The pure functions of epochs, one by one: the members, the holder of a shard, the places of its copies, and the step
+ * that all go back to. test_membership.c tests them together. */
 #include "lib/comm/membership/membership.h"
 #include "tests/test.h"
 
@@ -27,7 +27,7 @@ TEST(test_who_is_a_member) {
     const struct membership_shape all = {1, 1, 0, 0, 0, {0}};
     struct membership next = membership_after(&now, true, (bool[]){true, true, true, true, true, false}, 6, &all);
     assert_true(next.number == 5 && next.from == 4 && next.n == 3);
-    assert_true(next.slot[0] == 0 && next.slot[1] == 1 && next.slot[2] == 2);        /* the first spare, in its place */
+    assert_true(next.slot[0] == 0 && next.slot[1] == 1 && next.slot[2] == 2);        /* the first spare has the place */
     next = membership_after(&now, false, (bool[]){false, false, true, false, false, true}, 6, &all);
     assert_true(next.from == 3 && next.n == 2 && next.slot[0] == 5 && next.slot[1] == 2);
     next = membership_after(&now, false, (bool[]){false, false, false, true, true, false}, 6, &all);
@@ -40,8 +40,8 @@ TEST(test_who_is_a_member) {
 TEST(test_replicas_are_left_out_whole) {
     const struct membership_shape tp = {2, 1, 0, 0, 0, {0}}, pp = {1, 2, 0, 0, 0, {0}}, both = {2, 2, 0, 0, 0, {0}};
     assert_string_equal(after(&tp, 6, 6, "2"), "0 1 4 5");
-    assert_string_equal(after(&tp, 6, 6, "25"), "0 1 4 3");             /* the second's hole is filled */
-    assert_string_equal(after(&tp, 6, 7, "2"), "0 1 6 3 4 5");          /* a spare, in the dead one's place */
+    assert_string_equal(after(&tp, 6, 6, "25"), "0 1 4 3");             /* 4 of the third replica takes 2's place */
+    assert_string_equal(after(&tp, 6, 7, "2"), "0 1 6 3 4 5");          /* the spare takes the dead rank's place */
     assert_string_equal(after(&pp, 6, 6, "4"), "0 2 3 5");
     assert_string_equal(after(&pp, 6, 6, "42"), "0 1 3 5");
     assert_string_equal(after(&both, 8, 8, "0"), "2 3 6 7");            /* replicas {0 1 4 5} {2 3 6 7} */
@@ -58,7 +58,7 @@ TEST(test_the_batch_is_kept) {
     assert_string_equal(after(&(struct membership_shape){1, 1, 12, 6, 0, {0}}, 4, 4, "1"), "0 2");
 }
 
-/* One dies, and as many as half of the replicas are left out: each shard has its owner left, or its copy. */
+/* One rank dies, and up to half of the replicas are left out. Each shard's owner or its right neighbor stays. */
 TEST(test_who_is_left_out_takes_no_shard_along) {
     for (int n = 2; n <= 16; n++)
         for (int left = (n + 1) / 2; left < n; left++)
@@ -75,8 +75,8 @@ TEST(test_who_is_left_out_takes_no_shard_along) {
 
 TEST(test_some_numbers_are_refused) {
     const struct membership_shape powers = {1, 1, 0, 0, 6, {1 << 3 | 1 << 5}};
-    assert_string_equal(after(&powers, 4, 4, "1"), "0 2");              /* no three */
-    assert_string_equal(after(&powers, 2, 5, ""), "0 1 2 3");           /* no five, and so four */
+    assert_string_equal(after(&powers, 4, 4, "1"), "0 2");              /* 3 replicas are refused */
+    assert_string_equal(after(&powers, 2, 5, ""), "0 1 2 3");           /* 5 replicas are refused */
     assert_true(membership_refuses(&(struct membership_shape){.refused = {0, 0, 2, 0}}, 129) &&
                 !membership_refuses(&powers, 300));
 }
@@ -107,7 +107,7 @@ TEST(test_copies_are_in_another_replica) {
     assert_int_equal(membership_right(&ALL, &one, 0), 0);
 }
 
-/* How many places have their copy on another host; each has one, of another replica where there is one. */
+/* Count the places whose copy is on another host. Each place must have a copy, in another replica if there is one. */
 static int count_crossing(const struct membership_shape *shape, const struct membership *e) {
     int crossing = 0, n = e->n / (shape->n_inner * shape->n_outer);
     bool taken[MEMBERSHIP_MOST_RANKS] = {false};
@@ -122,22 +122,22 @@ static int count_crossing(const struct membership_shape *shape, const struct mem
     return crossing;
 }
 
-/* As many copies as can be are on another host: all, where none has more than half. */
+/* As many copies as possible are on another host: all, if no host has more than half of the ranks. */
 TEST(test_copies_are_on_another_host) {
     const struct membership_shape tp = {2, 1, 0, 0, 0, {0}}, pp = {1, 2, 0, 0, 0, {0}}, whole = {4, 1, 0, 0, 0, {0}};
     const struct { struct membership e; const struct membership_shape *shape; int crossing; } cases[] = {
-        {{.n = 4, .host = {0, 0, 1, 1}}, &ALL, 4},           /* two on each: the same place of the next host */
+        {{.n = 4, .host = {0, 0, 1, 1}}, &ALL, 4},           /* two on each host */
         {{.n = 6, .host = {0, 0, 1, 1, 2, 2}}, &ALL, 6},
         {{.n = 6, .host = {5, 5, 5, 2, 2, 2}}, &ALL, 6},
         {{.n = 4, .host = {0, 1, 0, 1}}, &ALL, 4},           /* in turn */
         {{.n = 4, .host = {0, 0, 1, 2}}, &ALL, 4},           /* uneven */
-        {{.n = 5, .host = {0, 2, 1, 1, 2}}, &ALL, 5},        /* a spare of the third has taken a place */
+        {{.n = 5, .host = {0, 2, 1, 1, 2}}, &ALL, 5},        /* a spare on host 2 has taken place 1 */
         {{.n = 4, .host = {0, 0, 0, 1}}, &ALL, 2},
         {{.n = 8, .host = {0, 0, 0, 0, 1, 1, 1, 1}}, &tp, 8},        /* two replicas on each host */
-        {{.n = 4, .host = {0, 0, 1, 1}}, &tp, 4},            /* a replica on each */
-        {{.n = 6, .host = {0, 0, 1, 1, 2, 2}}, &pp, 4},      /* of each stage two on one host, and one on another */
-        {{.n = 4, .host = {0, 0, 1, 1}}, &pp, 0},            /* a stage on each */
-        {{.n = 4, .host = {0, 0, 1, 1}}, &whole, 4},         /* one replica on both */
+        {{.n = 4, .host = {0, 0, 1, 1}}, &tp, 4},            /* one replica on each host */
+        {{.n = 6, .host = {0, 0, 1, 1, 2, 2}}, &pp, 4},      /* each stage: two ranks on one host, one on another */
+        {{.n = 4, .host = {0, 0, 1, 1}}, &pp, 0},            /* one stage on each host */
+        {{.n = 4, .host = {0, 0, 1, 1}}, &whole, 4},         /* one replica on two hosts */
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         assert_int_equal(count_crossing(cases[k].shape, &cases[k].e), cases[k].crossing);
@@ -150,7 +150,7 @@ TEST(test_copies_are_on_another_host) {
     }
 }
 
-/* So a host that is lost takes no shard with it: the holder of each is on the other one. */
+/* When a host is lost, no shard is lost, because each shard has a holder on the other host. */
 TEST(test_a_lost_host_takes_no_shard_with_it) {
     const struct membership from = {.n = 4, .slot = {0, 1, 2, 3}, .host = {0, 0, 1, 1}};
     const struct membership left = {.n = 2, .slot = {2, 3}};
@@ -164,9 +164,9 @@ TEST(test_all_go_back_to_the_least) {
     const struct membership from = {.n = 3, .slot = {0, 1, 2}}, now = {.n = 3, .slot = {0, 4, 2}};
     const struct membership two = {.n = 1, .slot = {4}};
     const int64_t said[] = {7, -1, 6}, other[] = {6, -1, 7}, new[] = {-1, -1, 6};
-    assert_int_equal(membership_back(said, &ALL, &now, &from), 6);           /* place 1 is a spare: it has nothing */
+    assert_int_equal(membership_back(said, &ALL, &now, &from), 6);           /* place 1 was a spare, without a step */
     assert_int_equal(membership_back(other, &ALL, &now, &from), 6);
-    assert_int_equal(membership_back(new, &ALL, &now, &from), -1);           /* one had nothing yet */
+    assert_int_equal(membership_back(new, &ALL, &now, &from), -1);           /* a former member has no step yet */
     assert_int_equal(membership_back(said, &ALL, &two, &from), -1);          /* no former member is left */
     assert_int_equal(membership_back(said, &ALL, &now, &(struct membership){.n = 0}), -1);
 }
@@ -174,7 +174,7 @@ TEST(test_all_go_back_to_the_least) {
 TEST(test_rows_are_whole) {
     for (int i = 0; i < n_member_rows; i++) {
         const struct member_row *x = &member_rows[i];
-        assert_ptr_equal(member_row(x->state, x->event), x);                          /* one row, no other */
+        assert_ptr_equal(member_row(x->state, x->event), x);                          /* no second row has this key */
         assert_non_null(x->what);
     }
     for (int s = 0; s < N_MEMBER_STATES; s++)

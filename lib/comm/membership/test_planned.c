@@ -1,5 +1,5 @@
 /* ranks: 1  device: cpu */
-/* Which epochs are planned: what a lighthouse does of itself. test_membership.c shows that nothing is lost by it. */
+/* The epochs that a lighthouse plans without a death. test_membership.c shows that they lose no state. */
 #include "lib/comm/membership/planned.h"
 #include "tests/test.h"
 
@@ -21,7 +21,7 @@ static struct planned plan_of(const struct membership_shape *shape, int n, const
     return planned_membership(&job);
 }
 
-/* "0 1 4 without 2"; "none". */
+/* A plan as text: "0 1 4 without 2", "none". */
 static const char *text_of(struct planned p) {
     static char text[256];
     text[0] = 0;
@@ -37,9 +37,9 @@ TEST(test_replicas_come_back) {
     struct planned p = plan_of(&all, 3, "rrrr", 2);
     assert_string_equal(text_of(p), "0 1 2 3");
     assert_true(p.next.number == 5 && p.next.from == 4);
-    assert_string_equal(text_of(plan_of(&all, 3, "rrrdrr", 2)), "0 1 2 4");      /* never more than at first */
+    assert_string_equal(text_of(plan_of(&all, 3, "rrrdrr", 2)), "0 1 2 4");      /* at most as many as at the start */
     assert_string_equal(text_of(plan_of(&all, 4, "rrrrr", 2)), "none");
-    assert_string_equal(text_of(plan_of(&all, 3, "rrrs", 2)), "none");           /* no rank waits for its start */
+    assert_string_equal(text_of(plan_of(&all, 3, "rrrs", 2)), "none");           /* the spare is still starting */
     assert_string_equal(text_of(plan_of(&tp, 4, "rrrrr", 2)), "none");           /* half a replica */
     assert_string_equal(text_of(plan_of(&tp, 4, "rrrrrr", 2)), "0 1 2 3 4 5");
     assert_string_equal(text_of(plan_of(&batch, 2, "rrr", 2)), "none");          /* 3 does not divide 16 */
@@ -51,20 +51,20 @@ TEST(test_who_leaves) {
     assert_string_equal(text_of(plan_of(&all, 4, "rlrrr", 2)), "0 4 2 3 without 1");
     assert_string_equal(text_of(plan_of(&all, 4, "rlrr", 2)), "0 2 3 without 1");
     assert_string_equal(text_of(plan_of(&all, 4, "rllrrr", 2)), "0 4 2 3 without 1");    /* one at a time */
-    assert_string_equal(text_of(plan_of(&all, 4, "rlrr", 4)), "none, 1 cannot");         /* too few are left */
+    assert_string_equal(text_of(plan_of(&all, 4, "rlrr", 4)), "none, 1 cannot");         /* too few would be left */
     assert_string_equal(text_of(plan_of(&one, 1, "lr", 1)), "none, 0 cannot");           /* no other rank has its
                                                                                             shard */
-    assert_string_equal(text_of(plan_of(&all, 1, "lr", 1)), "0 1");                      /* until somebody has */
-    assert_string_equal(text_of(plan_of(&tp, 4, "rrlr", 2)), "0 1 without 2");           /* with its replica */
-    assert_string_equal(text_of(plan_of(&all, 3, "rlrsl", 2)), "0 2 without 1");         /* for those that stay */
+    assert_string_equal(text_of(plan_of(&all, 1, "lr", 1)), "0 1");                      /* first, 1 gets a copy */
+    assert_string_equal(text_of(plan_of(&tp, 4, "rrlr", 2)), "0 1 without 2");           /* its replica leaves, too */
+    assert_string_equal(text_of(plan_of(&all, 3, "rlrsl", 2)), "0 2 without 1");         /* 3 and 4 are not ready */
 }
 
 TEST(test_who_is_relieved) {
     const struct membership_shape all = {1, 1, 0, 0, 4, {0}};
     assert_string_equal(text_of(plan_of(&all, 4, "rwrrr", 2)), "0 4 2 3 without 1");
-    assert_string_equal(text_of(plan_of(&all, 4, "rwrr", 2)), "none");                   /* slow is better than none */
+    assert_string_equal(text_of(plan_of(&all, 4, "rwrr", 2)), "none");                   /* there is no spare */
     assert_string_equal(text_of(plan_of(&all, 4, "rwrrs", 2)), "none");
-    assert_string_equal(text_of(plan_of(&all, 3, "rwrrr", 2)), "0 3 2 4 without 1");     /* and one more */
+    assert_string_equal(text_of(plan_of(&all, 3, "rwrrr", 2)), "0 3 2 4 without 1");     /* dp grows at once, too */
 }
 
 TESTS(unit_test(test_replicas_come_back), unit_test(test_who_leaves), unit_test(test_who_is_relieved))

@@ -1,7 +1,7 @@
 /* ranks: 1  device: any */
-/* NCCL on one GPU: a communicator of one rank, made, used, destroyed and aborted by comm_nccl.c. A machine with one GPU
- * makes no call of NCCL otherwise, as a group of one has a transport of its own. What a sum over one rank cannot show,
- * test_comm_device.c shows where each rank has a GPU. */
+/* NCCL on one GPU: comm_nccl.c makes, uses, destroys and aborts a communicator of one rank. Other tests on one GPU call
+ * no NCCL, because groups of one rank do not use it. On several GPUs test_comm_device.c tests more than a sum over one
+ * rank can show. */
 #include "tests/test.h"
 
 #ifdef TRIVIUM_CUDA
@@ -18,7 +18,7 @@ static const int64_t sizes[] = {1, 13, MOST};
 static const struct gpu *nccl_of_one(void) {
     const struct gpu *g = test_gpu();
     comm_device_serve_one(true);
-    assert_ok(comm_use_device(g->device, COMM_STAGED));      /* all that the last test may have left is gone */
+    assert_ok(comm_use_device(g->device, COMM_STAGED));      /* closes all lanes of an earlier test */
     assert_ok(comm_use_device(g->device, COMM_NCCL));
     return g;
 }
@@ -27,7 +27,7 @@ static void back_to_staged(const struct gpu *g) {
     assert_ok(comm_use_device(g->device, COMM_STAGED));
 }
 
-/* Bytes below 0x40: finite in every type, and so is a sum of one of them. */
+/* Bytes below 0x40, which are finite numbers in every type. */
 static char byte_of(int64_t i, int salt) { return (char)((i * 37 + salt) % 0x3f); }
 
 static void fill(const struct gpu *g, char *at, int salt) {
@@ -35,7 +35,7 @@ static void fill(const struct gpu *g, char *at, int salt) {
     for (int64_t i = 0; i < (int64_t)sizeof host; i++) host[i] = byte_of(i, salt);
     assert_ok(g->device->upload(g->device, at, host, sizeof host));
 }
-/* The first n bytes are those that were put there with one salt, the rest with another: no more was written. */
+/* Are the first n bytes those of `salt`, and the bytes after them those of `beyond`, which were not overwritten? */
 static bool is_filled(const struct gpu *g, const char *at, int64_t n, int salt, int beyond) {
     static char host[MOST * 8 + GUARD];
     assert_ok(g->device->download(g->device, host, at, sizeof host));
@@ -44,7 +44,7 @@ static bool is_filled(const struct gpu *g, const char *at, int64_t n, int salt, 
     return true;
 }
 
-/* From one place to another, which comm.h has of some only: in place one rank has nothing to do. */
+/* Run an operation from one buffer to another, because in place one rank would do nothing. comm.h has only some so. */
 static enum status run_op(const struct gpu *g, enum comm_op op, int64_t count, enum dtype dtype) {
     struct comm_call call = {.op = op, .from = g->a, .to = g->b, .count = count, .dtype = dtype,
                              .reduction = COMM_SUM};
@@ -73,7 +73,7 @@ TEST(test_nccl_of_one_rank_does_every_operation) {
     assert_true(ok);
 }
 
-/* Numbers go through integers and come back as they were; NaN, whatever its payload, as the integers' last one. */
+/* Encoding and decoding returns the same numbers. Every NaN, whatever its payload, becomes the last integer. */
 static void check_extrema(const struct gpu *g, enum dtype dtype, enum comm_reduction reduction) {
     static const double special[] = {-INFINITY, -3.5, -1e-40, -0.0, 0.0, 1e-40, 2.25, INFINITY};
     enum { N = 1000 };
@@ -98,7 +98,7 @@ TEST(test_nccl_of_one_rank_finds_extrema) {
     back_to_staged(g);
 }
 
-/* Communication that is ready goes before kernels that are. */
+/* Communication that is ready runs before kernels that are ready. */
 TEST(test_nccl_runs_on_a_stream_of_the_highest_priority) {
     const struct gpu *g = nccl_of_one();
     const struct lanes *lanes = group_world()->side;
@@ -112,9 +112,9 @@ TEST(test_nccl_runs_on_a_stream_of_the_highest_priority) {
     back_to_staged(g);
 }
 
-/* ---- a compute stream that stands ---- */
+/* ---- a blocked compute stream ---- */
 
-/* As if kernels ran for so long: on a GPU until `released`, or for a second. The fakes run it when somebody waits. */
+/* Block the stream like long kernels: on a GPU until `released`, or for a second; emulated, until a caller waits. */
 static atomic_bool released, was_late;
 static void stand(void *unused) {
     const struct timespec pause = {0, 1000000};
@@ -128,11 +128,11 @@ static void hold(const struct gpu *g) {
     assert_int_equal(cudaLaunchHostFunc((cudaStream_t)g->device->stream, stand, NULL), cudaSuccess);
 }
 
-/* Copies before and after on the compute stream, NCCL between them, and the host waits for none. */
+/* A copy on the compute stream, an NCCL operation, and another copy: the host waits for none of them. */
 TEST(test_nccl_of_one_rank_is_in_order_and_holds_no_host) {
     const struct gpu *g = nccl_of_one();
     const struct device *d = g->device;
-    assert_ok(run_op(g, COMM_ALL_GATHER, MOST, FP32));       /* what is loaded at first use is */
+    assert_ok(run_op(g, COMM_ALL_GATHER, MOST, FP32));       /* load kernels before the test */
     fill(g, g->c, 5), fill(g, g->a, 7), fill(g, g->b, 41), fill(g, g->d, 23);
     assert_ok(d->copy(d, g->d, g->d + SPACE / 2, 4));
     int64_t waits = simt_host_waits ? simt_host_waits() : 0;
@@ -148,7 +148,7 @@ TEST(test_nccl_of_one_rank_is_in_order_and_holds_no_host) {
     back_to_staged(g);
 }
 
-/* A group is destroyed with an operation on its way, which ends first. */
+/* If a group is destroyed with an operation in flight, the operation ends first. */
 TEST(test_nccl_of_one_rank_is_destroyed) {
     const struct gpu *g = nccl_of_one();
     struct group *group;
@@ -160,11 +160,11 @@ TEST(test_nccl_of_one_rank_is_destroyed) {
     assert_ok(comm_wait(&request));
     group_destroy(&group);
     assert_true(is_filled(g, g->b, MOST * 8, 7, 41));
-    assert_ok(run_op(g, COMM_ALL_GATHER, 13, FP32));         /* the world's is another */
+    assert_ok(run_op(g, COMM_ALL_GATHER, 13, FP32));         /* the world has another communicator */
     back_to_staged(g);
 }
 
-/* ---- aborted with work on its way ---- */
+/* ---- aborted with work in flight ---- */
 
 static void start_behind_a_held_stream(const struct gpu *g) {
     assert_ok(run_op(g, COMM_ALL_GATHER, MOST, FP64));
@@ -180,11 +180,11 @@ static void works_again(const struct gpu *g) {
     assert_true(is_filled(g, g->b, MOST * 2, 11, 41));
 }
 
-/* After a deadline: nothing is started any more, until the device comes into use again. */
+/* After a deadline no operation can be started until the device comes into use again. */
 TEST(test_nccl_is_broken_off_under_a_held_stream) {
     const struct gpu *g = nccl_of_one();
     start_behind_a_held_stream(g);
-    comm_device_abort();                                     /* may wait for the GPU, and `stand` ends by itself */
+    comm_device_abort();                                     /* may wait for the GPU, where `stand` ends by itself */
     assert_fails(comm_all_reduce(group_world(), g->a, 1, FP32, COMM_SUM), E_COMM, "deadline", "broken off");
     assert_ok(g->device->finish(g->device));
     assert_ok(comm_use_device(g->device, COMM_STAGED));
@@ -192,7 +192,7 @@ TEST(test_nccl_is_broken_off_under_a_held_stream) {
     back_to_staged(g);
 }
 
-/* As when the ranks change: each rank leaves by itself, and communicators are made again. */
+/* After the ranks have changed, each rank leaves by itself, and communicators are made again. */
 TEST(test_nccl_is_left_under_a_held_stream) {
     const struct gpu *g = nccl_of_one();
     start_behind_a_held_stream(g);

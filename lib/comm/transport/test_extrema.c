@@ -56,7 +56,7 @@ TEST(test_numbers_and_their_integers_have_one_order) {
 static void test_numbers_and_their_integers_have_one_order(void **state) { (void)state, skip(); }
 #endif
 
-/* device->fill: the pattern in all 8-byte words, and in none after them. */
+/* device->fill writes the pattern to all 8-byte words of the range, and to none after it. */
 TEST(test_fill_ends_where_it_should) {
     const struct device *d = test_device();
     uint64_t host[N], *there;
