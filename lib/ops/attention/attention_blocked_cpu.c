@@ -5,12 +5,12 @@
  * raises the maximum from M to M', the sums so far are multiplied by e^(M - M'). No exponent is ever positive. Backward
  * takes a tile of keys, whose dk and dv stay in scratch, and loops over the tiles of queries.
  *
- * Where a tile of queries meets the keys of the same positions, the products leave out what lies above the diagonal, in
- * whole blocks of rows. The memory of the next head is prefetched during the products.
+ * If a tile has queries and keys of the same positions, its products leave out the part above the diagonal, in whole
+ * blocks of rows. The memory of the next head is prefetched during the products.
  *
  * The operands of the inner loop are copied to scratch once a head, dense and in real: keys (transposed) and values in
- * forward, queries and dy in backward. They fit into the second-level cache up to some thousand tokens. bf16 has
- * kernels of its own where the CPU multiplies pairs of bf16: attention_dots_cpu.c. */
+ * forward, queries and dy in backward. They fit into the second-level cache up to some thousand tokens. If the CPU
+ * multiplies pairs of bf16, attention_dots_cpu.c has the kernels of bf16. */
 #include "lib/ops/attention/attention_tile_cpu.h"
 
 #if !(defined ELEM_bf16 && ATTENTION_DOTS)

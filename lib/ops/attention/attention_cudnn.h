@@ -1,10 +1,10 @@
-/* A pair of queries and keys (attention_pair.h) by cuDNN 9, where it has a kernel for it: bf16 and fp16, without
- * dropout, causal or whole, on the op's own memory: strides say where q, k and v lie; nothing is copied. So cuDNN also
- * runs the forward of a ring's pairs (cp/). Their backward adds to sums in fp32, which cuDNN does not.
+/* A pair of queries and keys (attention_pair.h) by cuDNN 9, if cuDNN has a kernel for the pair: bf16 and fp16, without
+ * dropout, causal or not. cuDNN reads q, k and v in the op's own memory, by strides, without copies. So cuDNN also runs
+ * the forward of a ring's pairs (cp/). Their backward adds to sums in fp32, which cuDNN does not.
  *
- * cuDNN's graph API is given the formulas of attention.h, operation by operation (attention_graph_cudnn.c), and finds
- * that together they are a kernel that it has. A plan is made for each shape when it is first asked for (a training run
- * asks before its first step: driver/train/train_attention.c), and kept for the life of the process.
+ * We pass the formulas of attention.h to cuDNN's graph API, operation by operation (attention_graph_cudnn.c), and cuDNN
+ * finds a kernel for all of them together. A plan is made for each shape at its first use (a training run makes plans
+ * before its first step: driver/train/train_attention.c), and kept for the life of the process.
  *
  * The heuristics of cuDNN 9.19 accept both graphs (on sm_80, backward for heads of up to 128 channels only), and their
  * first kernels compile (tests/more/cudnn.sh, which needs no GPU). The results have not been compared with anything

@@ -1,17 +1,16 @@
 /* Blocked causal attention in bf16 on CPUs that multiply pairs of bf16. The algorithm and the order of tiles are those
- * of attention_blocked_cpu.c, which other CPUs run; in this file all six products are tile_dot.h's. So p and ds, which
- * are fp32 when they are made, are rounded to bf16 before they are multiplied, as FlashAttention does on a GPU; sums
+ * of attention_blocked_cpu.c, which other CPUs run. In this file tile_dot.h computes all six products. So p and ds,
+ * which are computed in fp32, are rounded to bf16 before they are multiplied, as FlashAttention does on a GPU. Sums
  * stay fp32.
  *
- * A product needs its factors paired along the axis that it sums over, and every matrix is summed over both its axes:
+ * A product needs its factors paired along the axis that it sums over, and products sum over both axes of a matrix:
  *
  *   forward    q k^T  over d        p v    over keys
  *   backward   q k^T  over d        dy v^T over d
  *              p^T dy over queries  ds^T q over queries  ds k over keys
  *
- * So most matrices have two packings: "rows" (positions, pairs of d) for a left factor, "columns" (pairs of d,
- * positions) transposed, and "pairs" (pairs of positions, d) for a right one. They are made once a head or once a
- * tile. */
+ * So most matrices are packed in two of three ways, once a head or once a tile: "rows" (positions, pairs of d) for a
+ * left factor; "columns" (pairs of d, positions), transposed, or "pairs" (pairs of positions, d) for a right factor. */
 #include "lib/ops/attention/attention_tile_cpu.h"
 
 #if defined ELEM_bf16 && ATTENTION_DOTS

@@ -1,8 +1,8 @@
 /* Blocked causal attention in fp32 and fp64, without tensor cores: the algorithm of attention_flash_wmma_*_cuda.cu in
- * its barest form. See attention.h for the formulas, attention_tile_cuda.h for each thread's part of a tile.
+ * its simplest form. See attention.h for the formulas, attention_tile_cuda.h for each thread's part of a tile.
  *
- * Forward: a block has 32 queries and goes over the tiles of keys up to its own, with a running maximum and sum. When a
- * later tile raises the maximum from M to M', what was summed so far is multiplied by e^(M - M'). Backward recomputes p
+ * Forward: a block has 32 queries and loops over the tiles of keys up to its own, with a running maximum and sum. If a
+ * later tile raises the maximum from M to M', the sums so far are multiplied by e^(M - M'). Backward recomputes p
  * from lse and needs no atomics. In one kernel a block has 32 keys, loops over the later queries of all heads that
  * share these keys, and sums dk and dv. In another a block has 32 queries, loops over the keys, and sums dq. Both
  * compute the scores. */

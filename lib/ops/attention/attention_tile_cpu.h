@@ -20,8 +20,9 @@ static inline int64_t end_of_keys(const struct attention_pair *p, int64_t t0) {
 }
 static inline int64_t first_query(const struct attention_pair *p, int64_t j0) { return p->causal ? j0 : 0; }
 
-/* The running softmax of a tile: s (nq,nk) becomes e^(s - max); sum and y (nq,D), made under the old maximum, are
- * scaled down. Each step runs over all rows before the next, because the steps of one row wait for each other. */
+/* The running softmax of a tile: s (nq,nk) becomes e^(s - max), and sum and y (nq,D), which are relative to the old
+ * maximum, are scaled down. Each step runs over all rows before the next, because the steps of one row are
+ * dependent. */
 static inline void soften(real *s, int64_t nq, int64_t nk, real *max, real *sum, real *y, int64_t D) {
     real shrink[TILE];
     for (int64_t i = 0; i < nq; i++) {

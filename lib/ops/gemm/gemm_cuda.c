@@ -1,13 +1,13 @@
 /* Matrix product on a GPU, by cuBLASLt. The formula is in gemm.h.
  *
- * Row-major seen as column-major. cuBLASLt counts memory by columns: what we store as (rows, columns) row by row it
- * sees as a (columns, rows) matrix with leading dimension `columns`: the transpose, at no cost. So we ask it for C^T,
- * which lies where we want C:
+ * Row-major seen as column-major. cuBLASLt reads matrices by columns. So it reads our (rows, columns) matrix, which is
+ * stored by rows, as its transpose, a (columns, rows) matrix with leading dimension `columns`. We ask for C^T, which in
+ * memory is our C:
  *
  *   C = op(A) op(B)   is   C^T = op(B)^T op(A)^T
  *
- * Its first operand is our B, its second our A; m and n change places; and an operand that we store transposed is one
- * that it must transpose. C^T has n rows: our bias, one number for each column of C, is its bias, one for each row.
+ * The library's first operand is our B, its second our A; m and n change places. If we store an operand transposed, the
+ * library must transpose it. C^T has n rows: our bias, one number per column of C, is its bias, one number per row.
  *
  * Plans. A product is described (operation, layouts), the library's heuristics choose an algorithm, and both are kept:
  * a training step asks for the same dozen products over and over.

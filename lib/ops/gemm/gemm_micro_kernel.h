@@ -37,10 +37,10 @@ enum {
     C_LEAD = 16,                /* C's micro-tile is prefetched this many lines of depth before its use */
 };
 
-/* What a micro-kernel reads: unit p of row i of A at a[i a_stride + p a_step], row p of B's units at b + p b_step.
- * a_step is PER_UNIT where A lies by rows, of which there may be fewer than MR, and more where it is packed. A
- * micro-panel of B that is not packed yet is packed on the way: the micro-kernel leaves what it has read in `pack`.
- * That costs stores only (and making the pairs), for which the arithmetic leaves room. */
+/* A micro-kernel's operands: unit p of row i of A is at a[i a_stride + p a_step], row p of B's units at b + p b_step.
+ * If A is stored by rows, a_step is PER_UNIT, and there may be fewer than MR rows; if A is packed, a_step is larger. If
+ * `pack` is not NULL, the micro-panel of B is not packed yet, and the micro-kernel writes its packed form to `pack`.
+ * This costs only stores (and the making of pairs), for which the arithmetic leaves room. */
 struct operands {
     const number *a;
     int64_t a_stride, a_step;
@@ -199,7 +199,7 @@ MICRO_KERNEL(micro_kernel_packed_a, MR, false, {x->a, PER_UNIT, MR * PER_UNIT, x
 MICRO_KERNEL(micro_kernel_packs_b, MR, true, {x->a, x->a_stride, PER_UNIT, x->b, x->b_step, x->pack})
 MICRO_KERNEL(micro_kernel_packed_a_packs_b, MR, true, {x->a, PER_UNIT, MR * PER_UNIT, x->b, x->b_step, x->pack})
 
-/* The micro-kernel for `rows` rows. Fewer than MR are possible only where A lies by rows and nothing is packed. */
+/* The micro-kernel for `rows` rows. Fewer than MR are possible only if A is stored by rows and nothing is packed. */
 static inline micro_kernel *micro_kernel_for(const struct operands *x, int64_t rows) {
     bool packed = x->a_step != PER_UNIT;
     if (x->pack) return packed ? micro_kernel_packed_a_packs_b : micro_kernel_packs_b;

@@ -1,9 +1,9 @@
 /* The micro-kernel of gemm_packed.h in AMX's registers (amx.h); gemm_micro_kernel.h includes this.
  *
- * Rows of A are read where they lie; where A is stored transposed, packing makes rows of it. A micro-panel of B, 32
- * columns of 16 pairs, lies as the registers want it. The function that matters is micro_kernel_body.
+ * Rows of A are read in place; if A is stored transposed, packing makes rows of it. A packed micro-panel of B, 32
+ * columns of 16 pairs, has the layout of the registers. The central function is micro_kernel_body.
  *
- * Zeros fill the depths up to a multiple of KR and change no sum; for fewer rows the registers are set up shorter. */
+ * Zeros fill the depths up to a multiple of KR and change no sum. For fewer rows, registers get fewer rows. */
 #pragma once
 
 #include "lib/ops/gemm/amx.h"

@@ -4,44 +4,44 @@
  * The words and the loops are those of BLIS (Goto's algorithm):
  *
  *   micro-tile    MR x NR numbers of C that stay in registers while p runs over the depth. For each p the micro-kernel
- *                 reads MR numbers of A and NR of B and makes MR * NR multiply-adds of them: a rank-1 update. 8 x 48
- *                 are 24 vectors of AVX-512. If what it reads next lies in a near cache, the FMA units are the limit.
- *   micro-panel   what one micro-kernel reads of a side: MR rows of A, or NR columns of B, of a block's depth
- *   block         what a thread has packed: up to NC columns of B (or MC rows of A) of at most KC depths, 400 KB, which
- *                 fit a core's second-level cache
- *   macro-kernel  the two loops around the micro-kernel that multiply a block by all of the other side
+ *                 reads MR numbers of A and NR of B, and does MR * NR multiply-adds: a rank-1 update. 8 x 48 are 24
+ *                 vectors of AVX-512. If the next numbers are in a near cache, the FMA units are the limit.
+ *   micro-panel   the part of a side that one micro-kernel reads: MR rows of A, or NR columns of B, of a block's depth
+ *   block         the packed part of a side that a thread works on: up to NC columns of B (or MC rows of A) of at most
+ *                 KC depths, 400 KB, which fit a core's second-level cache
+ *   macro-kernel  the two loops around the micro-kernel that multiply a block by the whole other side
  *   packing       copying a side into micro-panels, (depth, NR) each, in the order in which they are read
  *
- * BLIS packs both sides. This file packs less, where numbers lie by rows:
+ * BLIS packs both sides. This file packs less:
  *
- *   B is packed      a block at a time, by the thread that uses it; all rows of A pass by. Where B is stored by rows,
- *                    the first micro-kernel that reads a micro-panel packs it on the way (if the depth is whole units).
- *   A is not packed  where it is stored by rows: MR streams that the hardware prefetches, read once a block.
- *   A transposed     (dW = dy^T x) has MR numbers of one p side by side, but those of the next p a row away. Then the
- *                    smaller of A and B is packed whole into `work` by all threads, and the other in blocks.
- *   Prefetch         A micro-kernel is all arithmetic and leaves the memory idle, so it prefetches a little at a time:
- *                    the next micro-panel of A, its own micro-tile of C, and what the thread packs next. A thread
- *                    therefore takes its next task before it has ended this one.
+ *   B                A thread packs its block, and multiplies it by all rows of A. If B is stored by rows, the first
+ *                    micro-kernel that reads a micro-panel packs it as it computes (if the depth is whole units).
+ *   A by rows        is not packed: the hardware prefetches its MR streams, which are read once a block.
+ *   A transposed     (dW = dy^T x) has MR numbers of one p side by side, but those of the next p a row away. Then all
+ *                    threads pack the smaller of A and B whole into `work`, and the other side is packed in blocks.
+ *   Prefetch         A micro-kernel computes and leaves the memory idle, so it prefetches a little at a time: the next
+ *                    micro-panel of A, its own micro-tile of C, and the next memory that the thread packs. So a thread
+ *                    takes its next task before the present one ends.
  *
- * In bf16 two neighbors in depth are a unit, and one multiply-add takes both. Micro-panels are made of units then,
- * (depth / 2, NR, 2), the last unit of an odd depth filled up with a zero. Sizes below count numbers: a micro-panel of
- * NR columns and k depths has NR * padded(k) of them, whatever a unit is. AMX takes KR = 32 depths at once, filled up
- * with zeros too, and reads A by rows: where A is stored transposed, packing makes rows of it.
+ * In bf16 two neighbors in depth are a unit, and one multiply-add takes both. Micro-panels then consist of units,
+ * (depth / 2, NR, 2), and a zero fills the last unit of an odd depth. Sizes below count numbers: a micro-panel of NR
+ * columns and k depths has NR * padded(k) numbers, for every unit. AMX takes KR = 32 depths at once, also filled up
+ * with zeros, and reads A by rows: if A is stored transposed, packing makes rows of it.
  *
- * The depth is cut in equal passes of at most KC. If C is fp32, a pass adds to the sums that the previous pass left in
- * C. If C is bf16, that would round, and all of the depth is one pass. If this pass is deeper than KC, a thread packs
- * one micro-panel of B at a time; if it is deeper than 2 KC, in `work` and not on its stack. So the order in which
+ * The depth is cut in equal passes of at most KC. If C is fp32, a pass adds to the sums of the previous pass in C. In
+ * bf16 C would be rounded after each pass, so the whole depth is one pass. If this pass is deeper than KC, a thread
+ * packs one micro-panel of B at a time; if it is deeper than 2 KC, the micro-panel is in `work` and not on the stack.
+ * So k and C's type alone determine the order of the sum
  *
  *   c[i,j] = beta c[i,j] + bias[j] + alpha sum_p a[i,p] b[p,j]
  *
- * is summed depends on k and on C's type alone: no bit of it depends on the number of threads, on m or n, or on which
- * rows and columns of a larger matrix these are.
+ * The number of threads, m, n, and the place of these rows and columns in a larger matrix do not change its bits.
  *
- * Included once for each kind of product, after what gemm_micro_kernel.h lists has been defined.
+ * Include this once for each kind of product, after the definitions that gemm_micro_kernel.h lists.
  *
  * Sources: Goto and van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", sections 4 and 6; Van Zee
- * and van de Geijn 2015, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", section 4. The choice of
- * what is packed, when, and by which thread is ours. */
+ * and van de Geijn 2015, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", section 4. Which side is
+ * packed, when, and by which thread is our own choice. */
 #pragma once
 
 #include "lib/base/integer.h"
