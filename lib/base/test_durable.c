@@ -1,4 +1,4 @@
-/* ranks: 1  device: cpu  The parent folder of a path. tests/more/durable.sh checks that durable_name flushes it. */
+/* ranks: 1  device: cpu  The parent folder of a path. tests/more/durable.sh checks the flush. */
 #include "lib/base/durable.h"
 
 #include "tests/test.h"

@@ -37,8 +37,8 @@ enum status manifest_hash(const json_t *manifest, uint64_t *out);
  *  before they are used. The caller calls manifest_fini even after a failure.
  *  @errors E_DATA: there is none; E_FORMAT, with the path */
 enum status manifest_read(struct manifest *, const char *folder);
-/** Read and check a manifest from a text, which names no files; it gets n shards without sizes or checksums. label: its
- *  name in messages.
+/** Read and check a manifest from a text that names no files. The manifest gets n shards without sizes or checksums.
+ *  label: its name in messages.
  *  @errors E_FORMAT, E_MEMORY */
 enum status manifest_parse(struct manifest *, const char *label, const char *text, int n);
 void manifest_fini(struct manifest *);

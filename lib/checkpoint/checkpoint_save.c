@@ -88,9 +88,9 @@ static enum status write_manifest(json_t *manifest, const char *folder, const st
     return status;
 }
 
-/* If a step is saved again, its folder is exchanged with the old one, which pruning then removes, so `latest` always
- * names a complete step. On file systems that cannot exchange folders (NFS and others) the step has no name for a
- * moment; checkpoint_latest.c finds it even then. */
+/* If a step is saved again, its new folder is exchanged with the old one, and pruning removes the old one. So `latest`
+ * always names a complete step. On file systems that cannot exchange folders (NFS and others) the step has no name for
+ * a moment; checkpoint_latest.c finds it even then. */
 static enum status give_name(const char *save, int64_t step, const char *unfinished, const char *final) {
     char aside[CHECKPOINT_PATH_MAX];
     if (rename(unfinished, final) == 0) return OK;

@@ -15,11 +15,11 @@ enum { CHECKPOINT_TERM_NAME = NAME_MAX_LEN + 16 };
 
 /** Find term i of this rank, over all techniques of the run. @return false: there are only i terms */
 bool checkpoint_term(const struct run *, int i, struct rank_term *out);
-/** "h0.qkv.w.residual" */
+/** Write the name of a term's tensor: "h0.qkv.w.residual". */
 void checkpoint_term_name(const char *param, const char *kind, char out[CHECKPOINT_TERM_NAME]);
 
-/** Set all terms of the run from the open files. If the checkpoint has no terms, they are zero; if the run has none,
- *  the checkpoint's are dropped. Rank 0 warns of both.
+/** Set all terms of the run from the open files. If the checkpoint has no terms, the run's become zero; if the run has
+ *  no terms, the checkpoint's are dropped. Rank 0 warns of both.
  *  @collective{mesh} @errors E_FORMAT: not finite, or metadata that do not fit; E_IO, E_MEMORY, E_COMM, E_TIMEOUT */
 enum status checkpoint_load_terms(struct run *, const struct manifest *);
 /** First half of checkpoint_load_terms. *same: the files have the terms of this layout.  @collective{mesh}

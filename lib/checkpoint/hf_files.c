@@ -42,7 +42,7 @@ static bool is_folder(const char *path) {
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-/* Make "folder/name". *there: it exists. */
+/* Make the path "folder/name". *there: the file exists. */
 static enum status within(const char *folder, const char *name, char out[CHECKPOINT_PATH_MAX], bool *there) {
     char inside[CHECKPOINT_PATH_MAX];
     snprintf(inside, sizeof inside, "%.*s/", CHECKPOINT_PATH_MAX - 2, folder);
@@ -51,7 +51,7 @@ static enum status within(const char *folder, const char *name, char out[CHECKPO
     return OK;
 }
 
-/* The file or the index that a path means. If a folder has both, it is the file, as in transformers. */
+/* Find the file or the index that a path stands for. If a folder has both, the file wins, as in transformers. */
 static enum status resolve(const char *path, char out[CHECKPOINT_PATH_MAX]) {
     char index[CHECKPOINT_PATH_MAX], old[CHECKPOINT_PATH_MAX];
     bool has_file = false, has_index = false, has_old = false;

@@ -12,8 +12,7 @@ enum { AT_A_TIME = 1 << 16 };
 
 /* ---- names ---- */
 
-/* The number of our weights' parts in one row: how many tensors of theirs it names (for each expert, if there are
- * experts). */
+/* The number of their tensors that one row names, for each expert if there are experts. */
 static int of_each(const struct published *row) {
     int n = 1;
     while (n < PUBLISHED_PARTS && row->theirs[n]) n++;
@@ -242,7 +241,7 @@ static enum status list_weight(struct export *e, int i) {
     return OK;
 }
 
-/* The weight that export writes again under this row's name, or NULL. */
+/* The weight that export also writes under the name `a->name`; NULL: there is none. */
 static const struct param *written_again(const struct export *e, const struct hf_again *a,
                                          const struct published **row) {
     int layer;

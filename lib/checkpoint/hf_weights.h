@@ -30,7 +30,7 @@ struct hf_weights {
     enum status (*sizes_read)(const struct hf_files *, const char *config, int64_t heads,
                               struct checkpoint_model *out);
     enum status (*config_write)(const char *path, const struct checkpoint_model *, enum dtype);
-    enum status (*check)(const struct checkpoint_model *);   /* can it be written in this format? @errors E_CONFIG */
+    enum status (*check)(const struct checkpoint_model *);   /* can the format hold the model? @errors E_CONFIG */
     bool (*is_left_out)(const char *tensor);   /* does import ignore this tensor? NULL: it ignores none */
     const struct hf_again *again;        /* ends with {NULL}; NULL: none */
     void (*old_name)(const char *tensor, char old[PUBLISHED_NAME_MAX]);   /* its name in older files; NULL: the same */

@@ -21,7 +21,7 @@ struct safetensors_writer {
     char *path;
     int fd;
     bool direct;                         /* writes bypass the cache */
-    int64_t written, total;              /* bytes of the file: accepted so far (the last are still in `part`); in all */
+    int64_t written, total;              /* bytes accepted so far (the last are still in `part`); bytes of the file */
     char *part;                          /* [PART_BYTES] */
     int64_t part_bytes;
     XXH3_state_t *hash;

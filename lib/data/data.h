@@ -12,7 +12,7 @@
  *             (megatron.h)
  *   text      a file that looks like text (data_text.c): one token a byte, vocabulary 256; with a tokenizer, the
  *             tokenizer's tokens (bpe.h)
- * A file without a header has one of these formats only if the user names it with --data-format:
+ * A format without a header is used only if the user names the format with --data-format:
  *   u16, u32  little-endian tokens and nothing else: nanoGPT's train.bin (data_raw.c)
  * Any other file is an error, which names the file's format if it is known (data_foreign.c). Files are memory-mapped
  * and read-only. Several files of one format are one stream (data_list.h); the stream skips empty files. */

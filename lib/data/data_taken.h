@@ -7,5 +7,5 @@
 struct data_taken { int64_t first, end; const char *what; };
 
 /** For tokenized text: all of the tokenizer's tokens. For token files: the special tokens, if the format or the size of
- *  the vocabulary (50257: GPT-2's) tells the tokenizer. first = end: none is known.  @collective{none} */
+ *  the vocabulary (50257: GPT-2's) identifies the tokenizer. first = end: none is known.  @collective{none} */
 struct data_taken data_taken(const struct data_file *, int64_t vocab);

@@ -11,7 +11,7 @@
 
 struct feed {
     const struct device *device;
-    int64_t begin[N_DATA + 1];           /* where each kind begins in a slot, in bytes; the last entry: a slot's size */
+    int64_t begin[N_DATA + 1];           /* offset of each kind in a slot, in bytes; the last entry: the slot's size */
     int n_slots, next;
     struct { char *pinned; struct device_mark copied; } slot[FEED_SLOTS];
 };

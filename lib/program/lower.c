@@ -79,7 +79,7 @@ static int gradient_value(struct lower *l, int slot, enum tape_kind tape, int ro
     return lower_value(l, s->name, type_bytes(&s->grad_type), ROLE_ACT, tape, row);
 }
 
-/* A row uses the value, so it lives at least until this row. */
+/* A row uses the value, so the value lives at least until this row. */
 int lower_touch(struct lower *l, int v, enum tape_kind tape, int row) {
     if (v < 0) return v;
     struct row_time *death = &l->k->values[v].death;

@@ -6,7 +6,7 @@
 enum { CLOSED = NO_VALUE };   /* the state of a param without an open window */
 
 /* uses[tape][block][param]: does the block use the param? next[tape][block]: the block that comes next. slot_tape,
- * slot_block: the tape after forward, and the block in it, that read the slot first; -1: none. */
+ * slot_block: after forward, the first tape that reads the slot, and the block that reads it there; -1: none. */
 struct lookahead { bool *uses[N_TAPES]; int *next[N_TAPES], *slot_tape, *slot_block; };
 
 enum copy_state { COPY_NONE, COPY_STARTED, COPY_DONE };

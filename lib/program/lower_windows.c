@@ -63,7 +63,7 @@ void lower_window_enter(struct lower *l, enum tape_kind tape, int block) {
     if (tape == TAPE_F) lower_park(l, before);
     l->open_block[tape] = block;
     if (l->recorded && before >= 0) l->recorded->next[tape][before] = block;
-    if (l->ahead && before < 0) open_ahead(l, tape, block);          /* no earlier block overlaps with these */
+    if (l->ahead && before < 0) open_ahead(l, tape, block);          /* the tape's first block: no block before it */
     if (l->ahead) open_ahead(l, tape, l->ahead->next[tape][block]);
     if (l->ahead && before < 0) lower_unpark(l, tape, block);
     if (l->ahead) lower_unpark(l, tape, l->ahead->next[tape][block]);

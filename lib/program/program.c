@@ -269,7 +269,7 @@ static void set_slot_type(struct program *p, const struct step *s, int slot, con
 }
 
 static void note_record(struct program *p, const struct step *s) {
-    const struct call c = program_call(p, s);                      /* call it again: the outputs have their types now */
+    const struct call c = program_call(p, s);                      /* a new call, with the types of the outputs */
     p->params[s->weight[0]].record_bytes = s->op->record(&c);
 }
 

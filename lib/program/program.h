@@ -141,7 +141,7 @@ struct program {
     enum device_kind device;   /* scratch and kernels depend on this and the next two members */
     int n_threads;             /* OpenMP threads per rank */
     bool plain_gemm;           /* products are plain loops (not BLAS) */
-    bool fixed_sums;           /* sums.h */
+    bool fixed_sums;           /* --sums fixed (sums.h) */
     bool forward_only;         /* no training: no backward tapes, and params have no own elements (decode) */
 };
 
@@ -161,7 +161,7 @@ static inline bool param_is_dense(const struct param *w) { return w->present && 
  *  apart). */
 int param_records_of_step(const struct param *);
 char *param_records(const struct param *, uint64_t n_step);
-/** The offset of its gradient in the arena of gradients. */
+/** The offset of the param's gradient in the arena of gradients. */
 static inline int64_t param_grad_offset(const struct param *w) { return w->arrays[ARRAY_GRAD].offset; }
 /** Is w a param, and not an additional gradient of another param? */
 static inline bool param_is_stored(const struct param *w) { return w->present && !w->gradient_of; }
@@ -176,8 +176,8 @@ static inline void *param_state(const struct param *w, int i) { return w->arrays
 static inline void *param_master(const struct param *w) { return w->arrays[ARRAY_MASTER].at; }
 static inline int64_t param_array_bytes(const struct param_array *a) { return a->n * (int64_t)dtype_size(a->dtype); }
 
-/** The axis whose ranks hold the same param. They sum its gradient, and may shard it over all of them or over groups of
- *  them (shard_axis, replicate_axis). */
+/** The axis whose ranks hold the same param. These ranks sum the param's gradient, and may shard it over all of them or
+ *  over groups of them (shard_axis, replicate_axis). */
 static inline enum mesh_axis param_replicas(const struct param *w) { return mesh_replicas(w->reduce); }
 
 /** The address of the first own element (the elements that this rank updates), in the weight and in the gradient. */

@@ -90,8 +90,8 @@ double peak_flops_per_core(enum dtype dtype) {
 }
 
 double peak_flops_of_gpu(const char *name, enum dtype dtype) {
-    /* Dense TFLOP/s of the SXM or largest form: 16 bits on tensor cores; fp32; fp64, on tensor cores if they have
-     * it. */
+    /* Dense TFLOP/s of the SXM or largest form: bf16 and fp16 on tensor cores; fp32; fp64, on tensor cores if they
+     * support it. */
     static const struct { const char *name; double bits16, fp32, fp64; } gpus[] = {
         {"H200", 989.5, 66.9, 66.9}, {"H100 PCIe", 756, 51, 51}, {"H100", 989.5, 66.9, 66.9},
         {"GH200", 989.5, 66.9, 66.9},

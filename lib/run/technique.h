@@ -13,7 +13,7 @@ struct json_t;    /* jansson.h */
  * `cost` the params have their offsets. */
 struct compiled { const struct program *program; const struct chunk *chunks; const struct schedule *schedule; };
 
-/* A part of a run that only one technique can own: the first technique in the driver's list that is on owns it. */
+/* A part of a run that only one technique can own: the first active technique in the driver's list owns it. */
 enum claim { CLAIM_GRAD_SUM = 1, CLAIM_SCHEDULE = 2, CLAIM_OPTIM_SHARD = 4 };
 
 /* This rank's term of an array whose value is the sum of all ranks' terms; residuals of a codec are such terms. It is
@@ -48,7 +48,7 @@ struct technique {
     const char *name;
     struct own_options options;
     unsigned claims;
-    bool yields;      /* if its claim is taken: true: this technique is skipped; false: the combination is refused */
+    bool yields;      /* true: if its claim is taken, this technique is skipped; false: the combination is refused */
     bool codes;       /* with CLAIM_GRAD_SUM: it sends gradients in the codec of plan_codec */
 
     /* ---- questions: asked by plan_settle, the driver and the planner ---- */
@@ -73,7 +73,7 @@ struct technique {
     /* mark params by the rows that use them, before memory is planned */
     enum status (*lowered)(const struct compiled *, struct program *);
     enum status (*schedule)(const struct plan *, struct schedule *);  /* CLAIM_SCHEDULE: this rank's actions */
-    enum status (*schedules)(const struct plan *, struct schedule *); /* actions of all stages: zeroed [pp] */
+    enum status (*schedules)(const struct plan *, struct schedule *); /* all stages' actions; array [pp], zeroed */
     /* add the bytes that it sends and the buffers that it needs */
     enum status (*cost)(const struct plan *, const struct compiled *, struct bill *);
 

@@ -13,8 +13,8 @@ enum status trace_device_create(const struct device *, struct spans *, struct tr
 void trace_device_destroy(struct trace_device **);
 
 /** Measure the device's clock against the host's: start before the first span, stop after the last. Both wait for the
- *  compute stream. stop then replaces the spans' times by the device's, converted to the host's clock, and sorts the
- *  spans by start time.  @errors E_DEVICE, also for a failed mark; E_MEMORY  @collective{none} */
+ *  compute stream. trace_device_stop then replaces the spans' times by the device's, converted to the host's clock, and
+ *  sorts the spans by start time.  @errors E_DEVICE, also for a failed mark; E_MEMORY  @collective{none} */
 enum status trace_device_start(struct trace_device *);
 enum status trace_device_stop(struct trace_device *, struct spans *);
 

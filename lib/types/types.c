@@ -10,7 +10,7 @@ struct walk {
     const struct program *p;
     const char *rewrite;
     struct types *t;
-    bool *made, *used, *read;    /* by slot: a step makes it; a step reads it; a step gives it a gradient */
+    bool *made, *used, *read;    /* by slot: a step makes the slot; reads it; gives it a gradient */
 };
 
 #define REFUSE(w, format, ...) FAIL(E_INTERNAL, "types after %s: " format, (w)->rewrite, __VA_ARGS__)

@@ -1,11 +1,11 @@
-/* For two tags the size does not identify a shard: B, whose samples come as microbatches, and R, the rows of experts,
- * which each rank counts on its own. */
+/* The types that shapes declare. A shard is known by its size and place, except for two tags: B, whose samples come as
+ * microbatches, and R, the rows of experts, which each rank counts on its own. */
 #include "lib/types/types_declared.h"
 
 #include "lib/base/integer.h"
 
 static bool has_size(char tag) { return tag != 'B' && tag != 'R'; }
-/* A vocabulary is padded. */
+/* Only the vocabulary may be padded. */
 static bool may_pad(char tag) { return tag == 'V'; }
 
 /* The factors of a cut; false: an axis of the cut is no product of factors. */

@@ -88,7 +88,7 @@ static enum status check_loss(const struct program *p, const struct types *t, co
                   p->slots[p->loss].name, counts ? "" : "not ", counts ? "not " : "");
 }
 
-/* The number of steps' losses of which this rank has the first copy; -1: not typed. */
+/* The number of steps' losses of which this rank has the first copy; -1: a loss has type V, which is not checked. */
 static int losses_here(const struct program *p, const struct types *t) {
     const struct factors *f = &t->factors;
     int n = 0;
