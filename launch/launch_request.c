@@ -89,12 +89,6 @@ static enum status parse_seconds(const char *name, const char *text, int most, d
 }
 
 /* ---- the options ---- */
-static enum status take_ranks(struct launch_request *r, const char *name, const char *value) {
-    return parse_count(name, value, 1, &r->n_ranks);
-}
-static enum status take_host(struct launch_request *r, const char *name, const char *value) {
-    return (void)name, r->host = value, OK;
-}
 static enum status take_hostfile(struct launch_request *r, const char *name, const char *value) {
     if (access(value, R_OK) != 0)
         return FAIL(E_USAGE, "cannot read %s %s: %s; give a file of lines `host slots=ranks`", name, value,
@@ -110,60 +104,40 @@ static enum status take_transport(struct launch_request *r, const char *name, co
     if (r->own || strcmp(value, "mpi") == 0) return OK;
     return FAIL(E_USAGE, "%s %s is neither mpi nor direct", name, value);
 }
-static enum status take_nodes(struct launch_request *r, const char *name, const char *value) {
-    return parse_count(name, value, 1, &r->nodes);
-}
-static enum status take_agent_command(struct launch_request *r, const char *name, const char *value) {
-    return (void)name, r->agent_command = value, OK;
-}
-static enum status take_meet(struct launch_request *r, const char *name, const char *value) {
-    return (void)name, r->meet = value, OK;
-}
 static enum status take_between_hosts(struct launch_request *r, const char *name, const char *value) {
     r->encrypts = strcmp(value, "encrypted") == 0;
     if (r->encrypts || strcmp(value, "authenticated") == 0) return OK;
     return FAIL(E_USAGE, "%s %s is neither authenticated nor encrypted", name, value);
 }
-static enum status take_heartbeat(struct launch_request *r, const char *name, const char *value) {
-    return parse_seconds(name, value, LAUNCH_MOST_HANG_S, &r->heartbeat_s);
-}
-static enum status take_spares(struct launch_request *r, const char *name, const char *value) {
-    return parse_count(name, value, 0, &r->spares);
-}
-static enum status take_respawn(struct launch_request *r, const char *name, const char *value) {
-    return parse_count(name, value, 0, &r->respawn);
-}
-static enum status take_elastic(struct launch_request *r, const char *name, const char *value) {
-    return parse_count(name, value, 1, &r->elastic);
-}
-static enum status take_hang(struct launch_request *r, const char *name, const char *value) {
-    return parse_seconds(name, value, LAUNCH_MOST_HANG_S, &r->hang_s);
-}
-static enum status take_chaos(struct launch_request *r, const char *name, const char *value) {
-    return parse_count(name, value, 1, &r->chaos);
-}
-static enum status take_chaos_every(struct launch_request *r, const char *name, const char *value) {
-    return parse_seconds(name, value, LAUNCH_MOST_HANG_S, &r->chaos_s);
-}
-static enum status take_restarts(struct launch_request *r, const char *name, const char *value) {
-    return parse_count(name, value, 0, &r->max_restarts);
-}
-static enum status take_min_ranks(struct launch_request *r, const char *name, const char *value) {
-    return parse_count(name, value, 1, &r->min_ranks);
-}
-static enum status take_backoff(struct launch_request *r, const char *name, const char *value) {
-    return parse_seconds(name, value, LAUNCH_MOST_BACKOFF_S, &r->backoff_s);
-}
 
-static const struct launch_option { const char *name; enum status (*take)(struct launch_request *, const char *name,
-                                                                          const char *value); } LAUNCH_OPTIONS[] = {
-    {"-n", take_ranks}, {"--host", take_host}, {"--hostfile", take_hostfile},
-    {"--comm-transport", take_transport}, {"--nodes", take_nodes}, {"--agent-command", take_agent_command},
-    {"--meet", take_meet}, {"--between-hosts", take_between_hosts},
-    {"--heartbeat-timeout", take_heartbeat}, {"--spares", take_spares},
-    {"--respawn", take_respawn}, {"--elastic", take_elastic},
-    {"--hang-timeout", take_hang}, {"--chaos", take_chaos}, {"--chaos-every", take_chaos_every},
-    {"--max-restarts", take_restarts}, {"--min-ranks", take_min_ranks}, {"--backoff", take_backoff}};
+/* COUNT: an int from `limit` on. SECONDS: a double up to `limit`. TEXT: a string. They go to `at`. */
+#define AT(field) offsetof(struct launch_request, field)
+static const struct launch_option {
+    const char *name;
+    enum { COUNT = 1, SECONDS, TEXT } what;
+    int limit;
+    size_t at;
+    enum status (*take)(struct launch_request *, const char *name, const char *value);
+} LAUNCH_OPTIONS[] = {
+    {"-n", COUNT, 1, AT(n_ranks), NULL},
+    {"--host", TEXT, 0, AT(host), NULL},
+    {"--hostfile", .take = take_hostfile},
+    {"--comm-transport", .take = take_transport},
+    {"--nodes", COUNT, 1, AT(nodes), NULL},
+    {"--agent-command", TEXT, 0, AT(agent_command), NULL},
+    {"--meet", TEXT, 0, AT(meet), NULL},
+    {"--between-hosts", .take = take_between_hosts},
+    {"--heartbeat-timeout", SECONDS, LAUNCH_MOST_HANG_S, AT(heartbeat_s), NULL},
+    {"--spares", COUNT, 0, AT(spares), NULL},
+    {"--respawn", COUNT, 0, AT(respawn), NULL},
+    {"--elastic", COUNT, 1, AT(elastic), NULL},
+    {"--hang-timeout", SECONDS, LAUNCH_MOST_HANG_S, AT(hang_s), NULL},
+    {"--chaos", COUNT, 1, AT(chaos), NULL},
+    {"--chaos-every", SECONDS, LAUNCH_MOST_HANG_S, AT(chaos_s), NULL},
+    {"--max-restarts", COUNT, 0, AT(max_restarts), NULL},
+    {"--min-ranks", COUNT, 1, AT(min_ranks), NULL},
+    {"--backoff", SECONDS, LAUNCH_MOST_BACKOFF_S, AT(backoff_s), NULL},
+};
 enum { N_LAUNCH_OPTIONS = sizeof LAUNCH_OPTIONS / sizeof *LAUNCH_OPTIONS };
 
 static enum status parse_option(struct launch_request *request, const char *name, const char *value) {
@@ -177,7 +151,12 @@ static enum status parse_option(struct launch_request *request, const char *name
                     "--min-ranks and --backoff, and the command's own options come after the command",
                     name);
     if (!value || !*value) return FAIL(E_USAGE, "%s needs a value; see trivium launch --help", name);
-    return LAUNCH_OPTIONS[i].take(request, name, value);
+    const struct launch_option *o = &LAUNCH_OPTIONS[i];
+    void *at = (char *)request + o->at;
+    if (o->what == COUNT) return parse_count(name, value, o->limit, at);
+    if (o->what == SECONDS) return parse_seconds(name, value, o->limit, at);
+    if (o->what == TEXT) return *(const char **)at = value, OK;
+    return o->take(request, name, value);
 }
 
 bool launch_is_one_host(const struct launch_request *request) {
