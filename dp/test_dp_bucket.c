@@ -163,7 +163,7 @@ static struct outcome run_steps(int64_t limit) {
     bool cut = o.started_in_time = o.went_well = well(true, dp_buckets_init(&d, &p, limit));
     group_ledger_reset(group_world());
     for (int step = 0; step < 4; step++) {
-        memset(base, 0, (size_t)bytes);                    /* gaps too, as dp's attach does */
+        memset(base, 0, (size_t)bytes);                    /* clears gaps, too, as dp's attach does */
         if (cut) run_one_step(&o, &d, &p, base, step);
         o.sums &= sums_are_serial(&p, base, step);
     }

@@ -187,7 +187,7 @@ TEST(test_coded_gradients_go_beside_a_pipeline_and_shards_of_sequences) {
     check_against_one_process(plan);
 }
 
-/* ---- against the serial run: bytes, and how far off the codes are ---- */
+/* ---- against the serial run: bytes, and the errors of codes ---- */
 /* Every term, and then the sum, is rounded by 2^-8 (bf16) or 2^-11 (fp16) of itself: twice that, if all terms have one
  * sign. Gradients of samples have both signs. A factor of two more allows magnitudes that add up to twice the sum. */
 TEST(test_coded_memory_and_wire_are_the_planned_ones) {

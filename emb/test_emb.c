@@ -116,7 +116,7 @@ TEST(test_a_late_update_shows) {
     oracle_fini(&b);
 }
 
-/* ---- the other model: against its serial run ---- */
+/* ---- wide-deep against its serial run ---- */
 static void losses(struct plan p, int world, double out[ORACLE_STEPS]) {
     struct run r;
     if (world == 1) p.mesh.dp = 1;

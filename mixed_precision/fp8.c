@@ -43,7 +43,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- its options ---- */
+/* ---- options ---- */
 #define AT(field) offsetof(struct fp8_options, field)
 static const struct option OPTIONS[] = {
     {"fp8", OPTION_BOOL, "off", 0, 0, NULL, "",

@@ -125,7 +125,7 @@ TEST(test_fp8_over_fp32_and_bf16_plans_every_byte) {
     check_bytes(PRECISION_BF16, 8);
 }
 
-/* ---- what is kept, and what is sent ---- */
+/* ---- memory and messages ---- */
 TEST(test_linear_layers_keep_one_byte_of_each_number) {
     struct plan p = fp8_plan();
     struct run r;
@@ -251,7 +251,7 @@ TEST(test_evaluation_leaves_no_trace) {
     assert_memory_equal(&loss[0], &loss[1], sizeof *loss);
 }
 
-/* ---- what is not finite ---- */
+/* ---- infinite amax ---- */
 struct poison { int rank; };                                         /* -1: none */
 
 /* Put an overflow on one rank only. */
@@ -367,7 +367,7 @@ TEST(test_a_checkpoints_history_is_looked_at) {
     run_destroy(&r);
 }
 
-/* ---- refused ---- */
+/* ---- refusals ---- */
 static void check_refused(struct plan p, const char *what, const char *remedy) {
     assert_ok(plan_settle(&p, 0));
     assert_fails(technique_fp8.check(&p), E_CONFIG, what, remedy);

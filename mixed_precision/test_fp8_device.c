@@ -1,6 +1,6 @@
 /* ranks: 1 2  device: any
  *
- * fp8 on the tested device, against the serial run that the CPU emulates. */
+ * fp8 on the device under test, against a serial run on the CPU, which emulates fp8. */
 #include "mixed_precision/fp8.h"
 #include "tests/layouts.h"
 #include "tests/test.h"

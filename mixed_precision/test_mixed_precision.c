@@ -319,7 +319,7 @@ TEST(test_a_skipped_step_keeps_its_learning_rate_for_the_next) {
     assert_close(lr[2], 2 * p.lr / 10, 1e-15);
 }
 
-/* ---- and no run skips forever ---- */
+/* ---- no run skips forever ---- */
 static enum status steps_until_refused(const struct plan *plan, int *n_steps) {
     struct run r;
     struct poison poison = {0};                                      /* replica 0 counts in the norm */

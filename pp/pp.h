@@ -24,7 +24,7 @@ const struct pp_schedule *pp_row(const struct plan *);
 /** Stages, chunks and microbatches of a plan. */
 struct pp_shape pp_shape_of_plan(const struct plan *);
 
-/** The actions of the plan's stage; pp_schedules: of all stages, zeroed before. Pure. @errors none @collective{none} */
+/** The actions of the plan's stage; and of all stages, into zeroed schedules. Pure. @errors none @collective{none} */
 enum status pp_schedule(const struct plan *, struct schedule *);
 enum status pp_schedules(const struct plan *, struct schedule *);
 

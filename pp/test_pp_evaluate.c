@@ -34,7 +34,7 @@ TEST(test_evaluation_through_chunks_is_serial) {
     data_close(&file);
     double worst = agree_max(fabs(loss - expected));
     assert_ok(status);
-    assert_close(worst, 0, 1e-10 * expected);   /* fp64, see promise 1 */
+    assert_close(worst, 0, 1e-10 * expected);   /* fp64: promise 1 of docs/architecture.md */
 }
 
 TESTS(unit_test(test_evaluation_through_chunks_is_serial))

@@ -261,7 +261,7 @@ TEST(test_placements_are_one_to_one) {
     each_row((struct pp_work){1, 1, 1}, 8, check_places);
 }
 
-/* The paper's ratio, for F = B and N microbatches: (D-2)/(2N+D-2); for B = 2F and N = D: (D-2)/(3N/2+D-2). */
+/* The paper's ratio for D stages and N microbatches. F = B: (D-2)/(2N+D-2). B = 2F and N = D: (D-2)/(3N/2+D-2). */
 TEST(test_chimera_is_its_closed_form) {
     for (int p = 2; p <= 16; p += 2)
         for (int rounds = 1; rounds <= 4; rounds *= 2) {

@@ -226,7 +226,7 @@ TEST(test_pp_simulate_rejects_broken_tables) {
         }
 }
 
-/* ---- the bubble: run the tables against a clock ---- */
+/* ---- the bubble, in simulated time ---- */
 /* Transfers take no time, but a receive waits for its send. sent_at[stage][backward][microbatch]; -1: not yet. */
 struct clocks { int now[MAX_P], at[MAX_P], sent_at[MAX_P][2][MAX_M]; };
 

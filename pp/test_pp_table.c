@@ -54,7 +54,7 @@ TEST(test_a_schedule_written_is_read_back_the_same) {
         }
 }
 
-/* ---- refused ---- */
+/* ---- refusals ---- */
 TEST(test_what_cannot_be_run_is_refused_with_line_and_cell) {
     static const struct { const char *text, *where, *why; } cases[] = {
         {"0F0, 0F1, 0X0, 0B1\n1F0, 1B0, 1F1, 1B1\n", "line 1, cell 3", "is no action"},

@@ -143,7 +143,7 @@ TEST(test_recompute_block_takes_the_first_layers_of_each_chunk) {
     for (int rank = 0; rank < 2; rank++) check_groups(&plan, rank, "o- o-");
 }
 
-/* ---- what is saved ---- */
+/* ---- saved bytes ---- */
 static int64_t saved_bytes(const struct plan *plan, int64_t layer[LAYERS]) {
     struct run r;
     struct activations blocks[LAYERS + 2] = {{0}};
@@ -211,7 +211,7 @@ TEST(test_recompute_drops_what_is_marked) {
     run_destroy(&r);
 }
 
-/* ---- what is replayed ---- */
+/* ---- replayed rows ---- */
 /* times[step]: how often one backward replays the step. */
 static void count_replays(const struct run *r, int *times) {
     for (int k = 0; k < r->program.n_chunks; k++)
@@ -322,7 +322,7 @@ TEST(test_recompute_full_sends_projs_sum_again) {
                  1e-6);
 }
 
-/* ---- refused ---- */
+/* ---- refusals ---- */
 TEST(test_recompute_refuses_groups_larger_than_the_model) {
     struct plan uniform = plan_of(RECOMPUTE_UNIFORM, LAYERS + 1), block = plan_of(RECOMPUTE_BLOCK, LAYERS + 1);
     assert_fails(technique_recompute.check(&uniform), E_CONFIG, "recompute=uniform:9", "layers=8",

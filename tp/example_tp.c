@@ -29,7 +29,7 @@
 
 enum { R = 4, C = 3, K = 8 };   /* rows of x, channels, hidden units */
 
-/* One rank's shard of the layer: hidden units first .. first + n, so A is (C,n) and B is (n,C). */
+/* One rank's shard of the layer: hidden units first .. first + n - 1, so A is (C,n) and B is (n,C). */
 struct layer {
     int first, n;
     double A[C * K], B[K * C], dA[C * K], dB[K * C];
@@ -43,7 +43,7 @@ static void fill(struct layer *l, int first, int n) {
     *l = (struct layer){.first = first, .n = n};
     for (int i = 0; i < R * C; i++) l->x[i] = element("x", i);
     for (int i = 0; i < C * n; i++) l->A[i] = element("A", i / n * K + first + i % n);   /* columns first .. */
-    for (int i = 0; i < n * C; i++) l->B[i] = element("B", first * C + i);               /* rows first .. first + n */
+    for (int i = 0; i < n * C; i++) l->B[i] = element("B", first * C + i);               /* rows first .. */
 }
 
 enum { A_T = 1, B_T = 2 };   /* transpose the first operand, the second operand */

@@ -100,7 +100,7 @@ TEST(test_tp_rewrite_keeps_the_residual_stream_whole) {
 }
 
 /* ---- params: conservation over the ranks ---- */
-/* held[e]: the number of ranks that have global element e; counted[e]: of those that count it in the norm. */
+/* held[e]: the number of ranks that have global element e; counted[e]: the number that count it in the norm. */
 struct tally { int held[131 * 16], counted[131 * 16]; };
 
 static bool is_cut_by_name(const char *name) {

@@ -208,7 +208,7 @@ TEST(test_zero_coded_goes_beside_a_pipeline_and_shards_of_sequences) {
     }
 }
 
-/* ---- against the serial run: bytes, and how far off the codes are ---- */
+/* ---- against the serial run: bytes, and the errors of codes ---- */
 TEST(test_zero_coded_memory_and_wire_are_the_planned_ones) {
     static const enum codec_kind codecs[] = {CODEC_BF16, CODEC_INT8, CODEC_SIGN};
     enum { N = sizeof codecs / sizeof *codecs };

@@ -143,7 +143,7 @@ static enum status local_lowered(const struct compiled *c, struct program *p) {
     return OK;
 }
 
-/* ---- when, over which ranks ---- */
+/* ---- when and over which ranks ---- */
 /* True if this step, counted from 0, is local. */
 static bool is_local(const struct run *r) { return r->n_step >= local_options(&r->plan)->from; }
 static bool ends_period(const struct run *r) { return (r->n_step + 1) % local_options(&r->plan)->steps == 0; }

@@ -133,7 +133,7 @@ enum status server_log_read(struct server_log *l, const char *path, int n_server
     return status;
 }
 
-/* ---- can it be followed? ---- */
+/* ---- can a run follow the record? ---- */
 static enum status check_versions(const struct server_log *l, const int64_t *row, bool met) {
     int i = server_log_find(l, 0, row[LOG_WORKER], row[LOG_CLOCK]);
     const int64_t *first = i < 0 ? NULL : server_log_row(l, 0, i);

@@ -63,7 +63,7 @@ static enum status meet(struct server_loop *x) {
     struct run *r = x->run;
     const char *record = server_options(&r->plan)->record;
     if (x->works) TRY(server_pull(x));
-    for (int w = 0; x->server >= 0 && w < x->ranks.n_workers; w++) {  /* all have pushed, so all are answered */
+    for (int w = 0; x->server >= 0 && w < x->ranks.n_workers; w++) {  /* all workers have pushed, so all get answers */
         x->workers[w].stage = MET;                                   /* so that server_serve skips this worker */
         TRY(comm_wait(&x->workers[w].request));
     }

@@ -30,7 +30,7 @@ void server_copy_shard(const struct program *p, int k, int n_servers, enum serve
     }
 }
 
-/* ---- room, and what is sent ---- */
+/* ---- room and bill ---- */
 int64_t server_take(int64_t *end, int64_t bytes) {
     int64_t at = arena_align(*end);
     *end = at + bytes;

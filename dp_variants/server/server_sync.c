@@ -18,7 +18,7 @@
 
 static bool is_own(const struct plan *plan) { return server_options(plan)->where == SERVER_OWN; }
 
-/* ---- every part of every param, one after the other ---- */
+/* ---- a walk over all parts of all params ---- */
 struct part_walk { int param, k; struct server_part part; };
 
 /* Move to the next part, in the same order on all ranks; at->param -1 at first. of: a param; -1: all params. */

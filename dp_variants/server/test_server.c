@@ -154,7 +154,7 @@ TEST(test_servers_checkpoint_is_loaded_by_other_numbers_of_them) {
     assert_true(agree_all(ok) && loss[1] == loss[0]);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 static struct plan with(int servers, int mode) {
     struct plan p = server_plan(servers);
     p.clip = 0;

@@ -128,7 +128,7 @@ TEST(test_one_worker_and_one_server_are_the_serial_run) {
     assert_true(ok);
 }
 
-/* ---- what a server has ---- */
+/* ---- memory and messages of a server ---- */
 TEST(test_a_server_of_its_own_holds_its_shard_and_no_activations) {
     for (int mode = SERVER_SYNC; mode <= SERVER_ASYNC; mode++) {
         int64_t weights = 0, all = 0;
@@ -226,7 +226,7 @@ TEST(test_checkpoints_go_to_other_layouts_and_come_from_them) {
     assert_true(go_on_alike((struct plan[]){dp, own, most}, 3, "from-dp"));
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 #define REFUSES(change, ...)                                                                                           \
     do {                                                                                                               \
         struct run r_;                                                                                                 \
