@@ -1,6 +1,6 @@
 /* ranks: 1
  *
- * A model as a table, and three interpreters of it, in the barest form: two linear layers with GELU between.
+ * A model as a table, and three interpreters of it, in their simplest form: two linear layers with GELU between.
  *
  *     slot    0 x (B,T,C)   1 u (B,T,K)   2 h (B,T,K)   3 y (B,T,C)
  *     step    u = x W1^T + b1        h = gelu(u)        y = h W2^T              loss = sum of y r, for some fixed r
@@ -102,7 +102,7 @@ static void show_table(void) {
                saved[s] ? "saved for backward" : "gone after forward");
 }
 
-/* One parameter's gradient against the slope of the loss, for h = 1, 1e-2, 1e-4, ... */
+/* Compare one parameter's gradient with the slope of the loss, for h = 1, 1e-2, 1e-4, ... */
 static enum status show_slopes(int p, int i) {
     double *w = &param_data[p][i], gradient = dparam_data[p][i], at = *w;
     printf("d loss / d %s[%d] = %.15f by backward; by differences of forward:\n", param_names[p], i, gradient);

@@ -5,7 +5,7 @@
  * as are the gradients of activations. The program prints for each S:
  *
  *   zero       the share of weights whose gradient is exactly zero, and is not zero in fp32
- *   overflow   the share that is infinite or NaN
+ *   overflow   the share of weights whose gradient is infinite or NaN
  *   error      |g / S - t| / |t|, over all weights at once
  *
  * The loss is a mean over 512 tokens. A mean over n times more tokens has gradients n times smaller at every token, so

@@ -1,6 +1,7 @@
 /* ranks: 4
  *
- * An all-to-all from all to all, from all to one and from one to all, over links of 20 ms and 2.5 MB/s (lesson 20).
+ * Simulate and measure three exchanges, all to all, all to one and one to all, over links of 20 ms and 2.5 MB/s
+ * (lesson 20).
  *
  * Rank r sends bytes[r][q] to rank q. All messages begin at once. The simulation has the model of
  * lib/comm/hops/hop_simulate.h: the sender's and the receiver's link each carry one message after the other, and the
@@ -79,7 +80,7 @@ static enum status exchange(table bytes) {
     return OK;
 }
 
-/* Seconds from the first rank's begin to the last rank's end; the fastest of TIMES. */
+/* Seconds from the first rank's start to the last rank's end, in the fastest of TIMES exchanges. */
 static enum status measure(table bytes, double *fastest) {
     *fastest = 1e9;
     for (int i = 0; i < TIMES; i++) {

@@ -36,7 +36,8 @@ enum status reduce_scatter_ring(const struct group *, float *x, int64_t count, f
 enum status all_gather_ring(const struct group *, float *x, int64_t count);
 
 /** x = sum over the ranks, in place: reduce_scatter_ring, then all_gather_ring.
- *  @param x (count) changed   @param scratch (count) borrowed, written   @collective{group} @errors as above */
+ *  @param x (count) changed   @param scratch (count) borrowed, written
+ *  @collective{group} @errors as reduce_scatter_ring */
 enum status all_reduce_ring(const struct group *, float *x, int64_t count, float *scratch);
 
 /** x = sum over the ranks by a binomial tree: up to rank 0, then down to all. n - 1 messages up and n - 1 down. */

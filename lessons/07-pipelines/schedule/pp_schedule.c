@@ -2,7 +2,7 @@
  *
  *   GPipe         all forwards, then all backwards       F0 F1 F2 F3 | B0 B1 B2 B3
  *   1F1B          stage i of p warms up with p - 1 - i forwards; then one forward, one backward; then it drains
- *   interleaved   1F1B over v chunks of the model a stage: virtual stage = chunk p + stage. Microbatches go in groups
+ *   interleaved   1F1B over v chunks of the model per stage: virtual stage = chunk p + stage. Microbatches go in groups
  *                 of p: a group passes all chunks before the next one starts. Warm-up: 2 (p - 1 - i) + (v - 1) p
  *
  * A schedule is a row (struct pp_schedule). Its order is a list of actions (lib/program/schedule.h), made with
