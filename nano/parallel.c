@@ -1,7 +1,7 @@
 /* The place of each rank, the messages between ranks, and random numbers that are equal on all ranks.
  *
- * Ranks form a grid of p x d x t. A rank is in three groups. The ranks of a group differ in one coordinate
- * only:
+ * Ranks form a grid of p x d x t. A rank is in three groups, one for each coordinate: the ranks of a group
+ * differ only in this coordinate.
  *
  *   tensor    t ranks share a layer's matrices      all-reduce of activations, twice per layer and pass
  *   data      d ranks hold the same weights         all-reduce of gradients, once per step

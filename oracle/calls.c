@@ -177,14 +177,14 @@ static enum call_fault fault_of(const struct list *x, const struct list *y, int 
     return x->n > y->n && alike(x, i + 1, y, i) ? CALL_MORE : CALL_DIFFERS;
 }
 
-/* The number of lists whose call at place i is like that of list l. */
+/* The number of lists whose call at place i is like list l's. */
 static int count_alike(const struct list *list, int n, int i, int l) {
     int same = 0;
     for (int k = 0; k < n; k++) same += alike(&list[l], i, &list[k], i);
     return same;
 }
 
-/* A list whose call at place i most lists have. */
+/* A list whose call at place i is the most frequent one there. */
 static int usual_at(const struct list *list, int n, int i) {
     int usual = 0;
     for (int l = 1; l < n; l++)

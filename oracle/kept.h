@@ -3,7 +3,7 @@
  *   name       a tensor's published name and its kind: transformer.h.0.attn.c_attn.weight.grad (.act, .act_grad, .grad,
  *              .moment1, .moment2, .param); or a number: loss, grad_norm
  *   box        the part of the whole tensor
- *   part       0 of 1: the elements' values. i of n: the i-th of n summands of them
+ *   part       0 of 1: the elements' values. i of n: the i-th of n summands of the values
  *   rank       the rank that holds the piece
  *
  * kept_whole assembles a tensor and compares the ranks. It adds each part once. Two ranks that hold the same part of

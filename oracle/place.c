@@ -118,7 +118,7 @@ static enum status cut(const struct placing *p, struct part x, int a) {
     return x.n[a] > 0 ? cut(p, x, a + 1) : OK;
 }
 
-/* The next part of a run: as many whole rows as it has, of the outermost axis at which a row begins. */
+/* The next part of a run: whole rows of the outermost axis at which a row begins here, as many as the run has. */
 static struct part next_part(const struct shape *s, int64_t at, int64_t left) {
     struct part x;
     int64_t row = shape_n(s), rest = at;

@@ -69,7 +69,7 @@ static void read_start(const struct check *k, struct evidence *e) {
     safetensors_close(&f);
 }
 
-/* Read the tensor a step before; for a moment, the weight a step before, because of weight decay. */
+/* Read the tensor as it was a step before; for a moment the weight instead, because of weight decay. */
 static void read_before(const struct check *k, struct evidence *e) {
     struct kept before = {0};
     char name[PUBLISHED_NAME_MAX + 16];

@@ -50,7 +50,7 @@ static bool add_up(const struct evidence *e, bool mean, char detail[160]) {
 bool suspect_unsummed(const struct evidence *e, char detail[160]) { return add_up(e, false, detail); }
 bool suspect_unaveraged(const struct evidence *e, char detail[160]) { return add_up(e, true, detail); }
 
-/* The run has another tensor, and the sum of both is the reference's: a tied weight is two weights. */
+/* The sum of this tensor and another one of the run is the reference's: a tied weight has become two weights. */
 bool suspect_untied(const struct evidence *e, char detail[160]) {
     for (int i = 0; i < e->run->n; i++) {
         const struct kept_piece *p = &e->run->piece[i];

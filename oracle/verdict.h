@@ -35,6 +35,6 @@ double whole_difference(const double *x, const double *y, const double *slack, i
  *  missing, apart, rank and other, and, if shapes are equal and no part is missing, error and at. */
 void verdict_of(const struct whole *run, const struct whole *reference, const double *slack, struct checked *c);
 
-/** The verdict on rows in their order. *n_compared: recorded rows; *n_wrong: those of them that are
- *  not right. @return the first wrong row; -1: none */
+/** The verdict on rows in their order. *n_compared: recorded rows; *n_wrong: those of them that are not right. @return
+ *  the first wrong row; -1: none */
 int verdict_first(const struct checked *row, int n, int *n_compared, int *n_wrong);

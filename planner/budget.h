@@ -18,7 +18,7 @@ struct budget_of { double flops, peak_flops_per_s, mfu, ranks, stall_s, restart_
 
 struct budget {
     double ideal_s;                       /* without failures, on equally fast machines */
-    double slowest;                       /* >= 1: a step's time with the slowest machine / with equal machines */
+    double slowest;                       /* >= 1: a step's time / its time if no machine were slower */
     double mtbf_s;                        /* of the job; INFINITY: it never fails */
     double young_s, daly_s, interval_s;   /* between saves; NAN if nothing fails or a save takes no time */
     double goodput;                       /* 0 to 1 */

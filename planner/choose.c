@@ -15,7 +15,7 @@ struct choosing {
     const struct cluster *cluster;
 };
 
-/* *can_be false: refused. each: price each stage by itself. Without it a layout too large gets only its bytes. */
+/* *can_be false: refused. each: price each stage by itself. Else a layout that is too large gets only its bytes. */
 static enum status price_layout(const struct choosing *c, const struct layout *l, bool each, struct found *out,
                                 bool *can_be) {
     struct plan p;

@@ -11,7 +11,7 @@ enum decision {
     DECIDE_RECOMPUTE, N_DECISIONS,
     DECIDE_SP = N_DECISIONS              /* not a loop: sp is on if tp > 1 */
 };
-/* Sets of decisions have a bit for each. */
+/* A set of decisions has a bit for each of them. */
 enum { ALL_DECISIONS = (1 << (N_DECISIONS + 1)) - 1 };
 
 /* Choices of schedule and recompute are numbers of these; other choices count ranks, sequences, chunks, ... */

@@ -275,7 +275,7 @@ enum status price_time_line(const struct recipe *recipe, const struct plan *plan
                               : FAIL(E_MEMORY, "no memory to price %d stages", s.n);
     if (status == OK) status = price_stages(plan, c, &s);
     if (status == OK) status = run_schedules(&s, 1, &out->timeline);
-    out->schedules = stem.schedules, stem.schedules = table_new(s.n, sizeof *stem.schedules);   /* out owns them */
+    out->schedules = stem.schedules, stem.schedules = table_new(s.n, sizeof *stem.schedules);   /* now out's */
     stages_fini(&s);
     run_stem_fini(&stem);
     return status;

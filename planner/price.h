@@ -6,11 +6,11 @@
  *
  *   step = time line of the schedule + exposed sum over replicas + gathers + sums over the mesh + update
  *
- * The work that hides an exchange depends on enum exchange_when:
+ * What hides an exchange depends on its enum exchange_when:
  *   in a row          an asynchronous row: the rows until its wait. A message inside a row: the row itself
  *   behind backward   overlap_part of the last microbatch's backward
  *   behind a block    overlap_part of the stage's work
- *   at the end        nothing. Nothing hides offload either: copies from and to the host, and the host's update
+ *   at the end        nothing; nor does anything hide offload: copies from and to the host, and the host's update
  * The work that hides an exchange is slowed down by overlap_slowdown of the hidden time.
  *
  * If ranks share cores (cluster.cores), the cores also copy the messages, so nothing hides exchanges. A waiting rank

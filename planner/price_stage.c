@@ -18,8 +18,7 @@ static enum price_phase phase_of_axis(enum mesh_axis a) {
     return a == AXIS_CP || a == AXIS_CP_HEADS ? PRICE_CP : a == AXIS_EP || a == AXIS_EDP ? PRICE_EP : PRICE_TP;
 }
 
-/* The cost of an exchange that overlaps with `work` seconds: the part that is not hidden, and the
- * slowdown of the work. */
+/* The cost of an exchange during `work` seconds: its part that is not hidden, and the slowdown of the work. */
 static double beside(const struct cluster *c, double exchange, double work) {
     if (c->cores) return exchange;
     return fmax(0, exchange - c->overlap_part * work) + c->overlap_slowdown * fmin(exchange, work);

@@ -145,7 +145,7 @@ static bool is_seen(const struct searching *s, const struct layout *l) {
     return true;
 }
 
-/* Slower than every kept layout of its choices, and than all of the best: it would change nothing that is printed. */
+/* Is it slower than every kept layout of its choices, and than all of the best? Then nothing printed changes. */
 static bool is_beaten(const struct searching *s, const struct layout *l, double seconds) {
     if (s->out->n_best < MAX_BEST || !(seconds > s->out->best[MAX_BEST - 1].price.step_s)) return false;
     for (enum decision d = 0; d < N_DECISIONS; d++) {

@@ -18,7 +18,8 @@
 struct found { struct layout layout; struct price price; };
 
 enum { MAX_BEST = 16, MAX_CHOICES = 64 };
-struct family { enum decision decision; int64_t choice; bool fits; struct found best; };   /* none fits: least bytes */
+/* fits: some layout with this choice does. If none does, best is the one of least bytes. */
+struct family { enum decision decision; int64_t choice; bool fits; struct found best; };
 struct search {
     int n_best, n_families;
     struct found best[MAX_BEST];                     /* shortest step first */

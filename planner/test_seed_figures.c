@@ -1,7 +1,6 @@
 /* ranks: 1  device: cpu
  * Figures that talks on large-model training quote (tests/anchors/seed_figures.csv), computed by the project's own
- * functions. Every line of the file has a row in rows(), or an entry in HELD with the file that
- * holds it. */
+ * functions. Every line of the file has a row in rows(), or an entry in HELD with the file that holds it. */
 #include "driver/recipe.h"
 #include "lib/cost/wire_time.h"
 #include "planner/budget.h"

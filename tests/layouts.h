@@ -32,7 +32,7 @@ void reference_fini(struct reference *);
 
 /* The worst over all ranks. Relative differences of a tensor are max|difference| / max|reference|. */
 struct difference {
-    double loss, norm, grad, weight;   /* loss and grad: of the first step and over all steps (see below) */
+    double loss, norm, grad, weight;   /* loss and grad: over all steps; first_: of the first step */
     double first_loss, first_grad;
     double weight_absolute;
     double memory;                     /* bytes by which a role's measured mark differs from the plan of that rank,

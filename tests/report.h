@@ -8,9 +8,8 @@
  *   end HASH                   the last line: main has come to its end
  *
  * HASH is XXH3 (64 bits, 16 hexadecimal digits) of all lines before it, with the token as its secret. The graded code
- * runs in the same process. It may exit, or change, replace or redirect the file, but it does not have the token
- * unless it searches the memory for it. A grader accepts no report whose last line does not fit the
- * others. */
+ * runs in the same process. It may exit, or change, replace or redirect the file, but it does not have the token unless
+ * it searches the memory for it. A grader accepts no report whose last line does not fit the others. */
 #pragma once
 
 #include "tests/barriers.h"

@@ -1,9 +1,9 @@
 /* ranks: 1 2  more: 4 8  device: any  threads: 1
  *
- * Promise 5: a checkpoint of any layout loads in any other. Eighteen layouts that cover all techniques train two
- * steps, save, and train three more. Then each layout loads another's checkpoint, and its next three
- * losses must be those of the uninterrupted run: within 1e-10 (fp64), and to the bit if the layouts are the same.
- * LONG=1: every pair. Anything but a whole checkpoint of this model is refused in one line. */
+ * Promise 5: a checkpoint of any layout loads in any other. Eighteen layouts that cover all techniques train two steps,
+ * save, and train three more. Then each layout loads another's checkpoint, and its next three losses must be those of
+ * the uninterrupted run: within 1e-10 (fp64), and to the bit if the layouts are the same. LONG=1: every pair. Anything
+ * but a whole checkpoint of this model is refused in one line. */
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
 #include "lib/base/log.h"

@@ -1,8 +1,8 @@
 /* ranks: 1 2 4 8  device: any  threads: 1
  *
  * A checkpoint that is written during training has the state of the step at whose edge it begins, even if the weights
- * change before it is on the disk: its files equal those of a synchronous save. Its copy takes the
- * planned memory. If one rank cannot write a file, every rank fails, and training continues. */
+ * change before it is on the disk: its files equal those of a synchronous save. Its copy takes the planned memory. If
+ * one rank cannot write a file, every rank fails, and training continues. */
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_save.h"

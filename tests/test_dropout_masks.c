@@ -1,7 +1,7 @@
 /* ranks: 1 2 4  more: 8  device: cpu  threads: 1
  *
- * Stored dropout masks and redrawn ones give the same bits, losses and weights, in a layout with every
- * kind of rank; also with recomputation, which draws stored masks a second time. */
+ * Stored dropout masks and redrawn ones give the same bits, losses and weights, in a layout with every kind of rank;
+ * also with recomputation, which draws stored masks a second time. */
 #include "driver/recipe.h"
 #include "recompute/recompute.h"
 #include "tests/layouts.h"

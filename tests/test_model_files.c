@@ -1,8 +1,7 @@
 /* ranks: 8  device: cpu
  *
- * Eight ranks (dp2 tp2 pp2, zero 1) train a model, which is exported, imported and exported again;
- * weights and files are the same to the byte. The imported model trains the same in every layout (--init), while
- * --resume refuses it. */
+ * Eight ranks (dp2 tp2 pp2, zero 1) train a model, which is exported, imported and exported again; weights and files
+ * are the same to the byte. The imported model trains the same in every layout (--init), while --resume refuses it. */
 #include "driver/recipe.h"
 #include "models/gpt/gpt_hf.h"
 #include "models/gpt/gpt_llmc.h"

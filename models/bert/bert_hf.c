@@ -12,7 +12,7 @@ static bool is_left_out(const char *name) {
            !strcmp(name, "bert.embeddings.position_ids");
 }
 
-/* If the head is untied, transformers 5 reads the decoder's bias, transformers 4 the other one: export writes both. */
+/* If the head is untied, transformers 5 reads decoder.bias, transformers 4 cls.predictions.bias: export writes both. */
 static const struct hf_again AGAIN[] = {
     {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight", HF_AGAIN_TIED},
     {"cls.predictions.decoder.bias", "cls.predictions.bias", HF_AGAIN_READ_IF_UNTIED},

@@ -3,10 +3,10 @@
  *   p[v] = e^(l[v] / T) / sum over the candidates         T: temperature. Candidates: the k tokens of highest scores
  *   token = the first v with  u < p[0] + ... + p[v]       u: uniform in (0, 1), drawn by (seed, sequence, position)
  *
- * As T goes to 0 only the highest score remains: T = 0 takes it without a draw. As T goes to infinity all candidates
- * become equally likely. Among equal scores the lowest token comes first.
- * Sums are in fp64, in the order of the tokens, so ranks with equal scores choose the same token. Another layout does,
- * too, unless its rounding moves a score across a draw. */
+ * As T goes to 0 only the highest score remains; T = 0 means this score, without a draw. As T goes to infinity all
+ * candidates become equally likely. Among equal scores the lowest token comes first.
+ * Sums are in fp64, in the order of the tokens, so ranks with equal scores choose the same token. So do
+ * ranks of another layout, unless its rounding moves a score across a draw. */
 #pragma once
 
 #include "lib/base/status.h"

@@ -1,4 +1,4 @@
-/* Tokens in, the logits of the next ones out. See decode_step.c. */
+/* One read: it takes tokens, and gives the logits of the next ones. See decode_step.c. */
 #pragma once
 
 #include "lib/run/run.h"

@@ -63,7 +63,7 @@ static int64_t numbers(const struct plan *p, bool biases) {
     const struct dlrm_options *o = dlrm_options(p);
     struct mlp bottom = {.n = 0}, top = {.n = 0};
     if (!is_wide(p) && widths("mlp-bottom", o->bottom, p->hidden, &bottom) != OK) status_clear();
-    if (widths("mlp-top", o->top, 1, &top) != OK) status_clear();   /* build refuses a bad option */
+    if (widths("mlp-top", o->top, 1, &top) != OK) status_clear();   /* dlrm's build refuses it */
     return mlp_numbers(&bottom, o->dense, biases) + mlp_numbers(&top, interacted(p), biases);
 }
 

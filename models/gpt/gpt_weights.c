@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The model has another order of params. Successive names lie near, so the search starts where the last one ended. */
+/* The model has another order of params. The next name is close to the last one, so the search goes on from there. */
 static const struct shape *shape_named(const struct program *p, const char *name, int *at) {
     for (int i = 0; i < p->n_params; i++, *at = (*at + 1) % p->n_params)
         if (!strcmp(p->params[*at].name, name)) return &p->params[*at].type.shape;

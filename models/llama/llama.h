@@ -2,7 +2,7 @@
  *
  *   embedding   x = table[token]
  *   layer       x = x + proj(attention(rope(q(n)), rope(kv(n))))  n = rmsnorm(x)     rope turns q and k by the position
- *               x = x + down(swiglu(up(rmsnorm(x))))                                 up gives two halves of ffn each
+ *               x = x + down(swiglu(up(rmsnorm(x))))                                 up gives 2 halves of ffn channels
  *   head        loss = cross_entropy(rmsnorm(x) W^T)                                 W is a matrix of its own
  *
  * With experts (lib/run/build_moe.c) the second half of a layer is x = x + moe(rmsnorm(x)), and each expert is a swiglu

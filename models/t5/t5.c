@@ -51,7 +51,7 @@ static int attention(struct builder *b, const char *name, int q, int kv, struct 
     return y;
 }
 
-/* x + o(attention(q, kv)): q reads norm(x), kv reads it or s.keys. Cross-attention's steps and params begin with x. */
+/* x + o(attention(q, kv)). q reads norm(x), kv norm(x) or s.keys. Names of cross-attention begin with an x. */
 static int attention_part(struct builder *b, int part, int x, struct sight s) {
     static const char *const names[2][8] = {{"q", "kv", "att", "o", "q.w", "kv.w", "o.w", "res1"},
                                             {"xq", "xkv", "xatt", "xo", "xq.w", "xkv.w", "xo.w", "res2"}};
@@ -103,7 +103,7 @@ static void decoder_layer(struct builder *b, int64_t index, int *bias) {
     b->p->blocks[block].out[DECODER] = mlp_part(b, y);
 }
 
-/* A data slot of T tokens: encoder and decoder have other lengths than the text. */
+/* A data slot of T tokens, which is the encoder's or the decoder's number, not the text's. */
 static int data_of(struct builder *b, enum data_kind kind, const char *name, int64_t T) {
     int slot = build_data(b, kind, name);
     b->p->slots[slot].type.shape.axis[1] = axis_whole('T', T);

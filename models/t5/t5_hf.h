@@ -12,9 +12,9 @@
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 
-/** As hf_weights_import. @errors those  @collective{none} */
+/** As hf_weights_import. @errors those of hf_weights_import  @collective{none} */
 enum status t5_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
-/** As hf_weights_export, in files of at most HF_SHARD_BYTES. @errors those  @collective{none} */
+/** As hf_weights_export, in files of at most HF_SHARD_BYTES. @errors those of hf_weights_export  @collective{none} */
 enum status t5_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
 /** Can Hugging Face's files hold this model? @errors E_CONFIG: no t5  @collective{none} */
 enum status t5_hf_check(const struct checkpoint_model *);

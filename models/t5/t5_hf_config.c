@@ -51,7 +51,8 @@ static enum status read_layers(const char *path, const json_t *config, struct sa
     return OK;
 }
 
-/* An untied head does not scale its input: transformers 4 writes tie_word_embeddings, 5 scale_decoder_outputs. */
+/* An untied head does not scale its input. transformers 4 says in tie_word_embeddings that a head is untied,
+ * transformers 5 in scale_decoder_outputs. */
 static enum status read_head(const char *path, const json_t *config, struct said *s) {
     const json_t *scale = json_object_get(config, "scale_decoder_outputs");
     if (scale && (!json_is_boolean(scale) || (json_is_true(scale) && !s->tied)))

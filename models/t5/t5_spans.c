@@ -12,8 +12,7 @@
  * A sentinel, token `sentinels - i`, replaces span i. Published T5 has 32099 - i: its tokenizer has 32000 pieces and
  * 100 sentinels, and the table is padded to 32128 rows. In another vocabulary sentinels are the last tokens, which no
  * text should contain (driver/setup.c refuses a sentinel that the tokenizer uses). The decoder begins with token 0,
- * which is T5's padding token. There is no end-of-sequence token: texts of lib/data have none, and
- * lengths are fixed.
+ * which is T5's padding token. There is no end-of-sequence token: texts of lib/data have none, and lengths are fixed.
  *
  * All draws are functions of the seed and the sample's number in the run, not of the rank that reads the sample. In
  * another epoch a text has another number and other spans.

@@ -5,7 +5,7 @@
  * workspace than attention_cudnn_work plans. tests/more/cudnn.sh builds and runs this, for builds for Hopper, for older
  * GPUs, and for both (TRIVIUM_HOPPER, TRIVIUM_BEFORE_HOPPER); a line a graph.
  *
- * First, the first line of a run: what attention_cudnn_usable and attention_cores_text say, from end to end, of a GPU
+ * Before that, a run's first line: what attention_cudnn_usable and attention_cores_text say, from end to end, of a GPU
  * that has a plan for both directions, and of one that has none for backward. */
 #include "lib/base/log.h"
 #include "lib/base/status.h"
@@ -105,8 +105,8 @@ static bool fits(const struct attention_pair *pair, bool backward, int64_t wante
            (TRIVIUM_BEFORE_HOPPER || planned <= 16 * queries + 4096);
 }
 
-/* The workspace of real sizes: 65536 tokens, 768 channels or a few more. A limit that none is below keeps the kernels
- * uncompiled. */
+/* The workspace of real sizes: 65536 tokens, 768 channels or a few more. A limit of -1 bytes excludes every kernel, so
+ * none is compiled. */
 static bool workspace_suffices(int64_t D, enum dtype dtype, bool backward) {
     double most = 0, planned = 0;
     bool ok = true;
@@ -177,7 +177,7 @@ enum status __wrap_attention_graph_plan(struct attention_graph *g, cudnnHandle_t
     return status;
 }
 
-/* `wanted`, `planned`: of the workspace of backward, where it has no plan for want of it; else 0. */
+/* *planned: backward's planned workspace. *wanted: what cuDNN needs, if that is more: it has no plan then; else 0. */
 static const char *text_of(const char *description, int index, int64_t D, int64_t *wanted, int64_t *planned) {
     const struct sizes x = {2, 12, 1, D, 1024, 1024, true, false, BF16};
     struct attention_pair pair = pair_of(&x);

@@ -2,8 +2,8 @@
 /* The bytes from a peer of the direct transport that has been let in: headers and bodies. The input begins with the
  * waiting receives, their order, and the pieces of the stream. The rest is the stream itself, or the fields of frames
  * (so that a mutation gets past a header). What must hold: a finished receive has the body of the next message of its
- * lane, as a reader from the stream's beginning finds it; no other memory is written to; and
- * when the stream has ended, all receives have ended. */
+ * lane, as a reader from the stream's beginning finds it; no other memory is written to; and when the stream has ended,
+ * all receives have ended. */
 #include "lib/comm/direct/messages.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>

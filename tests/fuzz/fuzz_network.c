@@ -1,9 +1,9 @@
 /* parses: lib/base lib/comm/direct/network.c lib/comm/direct/wire.c lib/comm/direct/greeting.c
  *         lib/comm/direct/sealed.c lib/comm/direct/messages.c lib/comm/membership/membership.c */
 /* The bytes on a connection to a rank of the direct transport: a greeting, and more. The input is a caller's bytes, or,
- * so that a mutation gets further, changes to the words of a caller that has the secret. What must
- * hold: a caller is let in only with a sound greeting and the secret, for this process and epoch, and as a member that
- * may call; and a caller that is let in can end only its own connection.
+ * so that a mutation gets further, changes to the words of a caller that has the secret. What must hold: a caller is
+ * let in only with a sound greeting and the secret, for this process and epoch, and as a member that may call; and a
+ * caller that is let in can end only its own connection.
  *
  * Sockets of this host (AF_UNIX) instead of TCP: the same calls, faster. */
 #define _GNU_SOURCE

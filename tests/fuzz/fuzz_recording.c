@@ -19,7 +19,7 @@ static void put_together(struct kept *k) {
         if (box_whole_n(&p->box) > 1 << 16) continue;                /* slow, and nothing new */
         enum status status = kept_whole(k, p->name, &w);
         MUST(status == OK || status == E_FORMAT);
-        /* all elements are missing if each lacks a summand */
+        /* even all elements may be missing, if each lacks a summand */
         MUST(status != OK || (w.missing >= 0 && w.missing <= w.n && w.apart >= 0));
         whole_fini(&w);
     }

@@ -1,18 +1,17 @@
-/* Checks every memory access of kernels. Compiled with -fsanitize=thread, kernels call the functions at
- * the end of this file (__tsan_read4 and the like) before each access; the sanitizer's own runtime is not linked.
+/* Checks every memory access of kernels. Compiled with -fsanitize=thread, kernels call the functions at the end of this
+ * file (__tsan_read4 and the like) before each access; the sanitizer's own runtime is not linked.
  *
  * Race: two accesses to the same bytes by different threads, at least one of them a write, not both atomic, and not
  * ordered. A __syncthreads orders the threads of one block, and a __syncwarp also the lanes of one warp. Blocks of one
- * launch are never ordered. Launches count as ordered, because streams are the fake's task.
- * So the check needs only how many barriers the block and the warp have passed at either
- * access:
+ * launch are never ordered. Launches count as ordered, because streams are the fake's task. So the check needs only how
+ * many barriers the block and the warp have passed at either access:
  *
  *   ordered(old, new)   same thread, or old.block_epoch < new.block_epoch,
  *                       or same warp and old.warp_epoch < new.warp_epoch
  *
  * A cell stores the last write, and two reads: the newest of one warp and one of another warp. Two are enough, because
- * one of them is not of the warp of a later writer, and no barrier lies between. Several lanes of one
- * warp that read at one epoch are one read with the flag ANY_LANE. */
+ * one of them is not of the warp of a later writer, and no barrier lies between. Several lanes of one warp that read at
+ * one epoch are one read with the flag ANY_LANE. */
 #include "check.h"
 #include "fiber.h"
 #include "tests/simt/state.h"

@@ -1,4 +1,4 @@
-/* The fakes of NVIDIA's libraries, for tests on a machine with no GPU: what they share.
+/* What the fakes of NVIDIA's libraries share. The fakes are for tests on a machine with no GPU.
  *
  *   fake_memory.cpp   device memory and pinned memory: the owner of an address, and accesses
  *   fake_streams.cpp  streams and events: queues of pieces of work that run later

@@ -50,8 +50,7 @@ struct preference {
     uint64_t magic, workspace;
     uint32_t reduction, align[4];
 };
-/* The contents of cublasLtMatmulAlgo_t: problem, alignments, workspace, and the number of pieces of k.
- */
+/* The contents of cublasLtMatmulAlgo_t: problem, alignments, workspace, and the number of pieces of k. */
 struct algorithm {
     uint64_t magic, problem, workspace;
     uint32_t align[4], pieces, number;    /* number: in the order of the heuristics */

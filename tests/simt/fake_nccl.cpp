@@ -3,8 +3,8 @@
  * As with NCCL, a communicator is made from an id that only its maker's process and its members have; the members meet
  * at the maker (here a member, too). With blocking = 0, creation and the first operation return ncclInProgress, and
  * proceed in calls of ncclCommGetAsyncError; a program that records an event before these calls records it too early.
- * Two ranks on one GPU are refused; SIMT_NCCL=23000 makes it NCCL
- * 2.30, which allows them with NCCL_MULTI_RANK_GPU_ENABLE=1. Operations of an ncclGroup run as one.
+ * Two ranks on one GPU are refused; SIMT_NCCL=23000 makes it NCCL 2.30, which allows them with
+ * NCCL_MULTI_RANK_GPU_ENABLE=1. Operations of an ncclGroup run as one.
  *
  * Stricter than NCCL: it refuses host memory, memory of another GPU or beyond the end of an allocation, and buffers
  * that overlap in other ways than the guide allows.

@@ -41,7 +41,7 @@ struct ncclComm {
     std::vector<uint64_t> n_sent, n_received, next_sent, next_received;   /* messages, by peer: issued, and in flight */
     std::vector<std::function<void()>> postponed; /* calls that a non-blocking communicator makes in the next look() */
     bool used = false;
-    double meets_s;                               /* members meet then, not before */
+    double meets_s;                               /* members meet no sooner */
 };
 
 static inline wire_key nccl_key(const ncclComm *c, wire_kind kind) { return {c->id.address, c->id.number, kind}; }

@@ -1,6 +1,6 @@
 /* How NCCL's fake carries out an operation: every member sends its part to every other, and reduces what it gets in the
- * order of the ranks. Slow and simple; it starts when its stream reaches it, ends when all members
- * have arrived, and gives the same bits everywhere.
+ * order of the ranks. Slow and simple; it starts when its stream reaches it, ends when all members have arrived, and
+ * gives the same bits everywhere.
  *
  * Each member sends a header with its call before the data. If headers differ, NCCL hangs or mixes up bytes; here the
  * communicator breaks with a line. A send is complete when the receiver takes it (until_taken), because NCCL promises

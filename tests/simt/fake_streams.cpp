@@ -1,7 +1,7 @@
 /* Streams and events of the fakes: queues, and places in them.
  *
- * A stream runs its pieces in order; only events order pieces of different streams. A wait for an
- * event means the record that the event had when the wait was issued (CUDA programming guide, "Events"; runtime API,
+ * A stream runs its pieces in order; only events order pieces of different streams. A wait for an event means the
+ * record that the event had when the wait was issued (CUDA programming guide, "Events"; runtime API,
  * cudaStreamWaitEvent), so no circle of waits can be built. There are no threads: streams run inside the calls that
  * wait or query. */
 #include "tests/simt/fake.h"

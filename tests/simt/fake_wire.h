@@ -19,7 +19,7 @@
 typedef std::vector<char> bytes_t;
 
 enum wire_kind { WIRE_CARD, WIRE_TABLE, WIRE_COLLECTIVE, WIRE_MESSAGE, WIRE_KINDS };
-/* A conversation: that of the communicator whose id was the `number`th that `address` made. */
+/* The conversation of a communicator: its id was the `number`th that `address` made. */
 struct wire_key { int address, number, kind; };
 struct wire_sent { MPI_Request request; std::string path; };
 

@@ -2,8 +2,8 @@
  *
  * A worker is a fiber that runs threads from their first line to their last, one after the other, as long as none has
  * to wait: a kernel without barriers needs one stack. A thread that waits (at a barrier, for lanes of its warp) keeps
- * to wait: a kernel without barriers needs one stack. A thread that waits (at a barrier, for lanes of its warp) keeps
  * its stack, and another worker continues: first with ready threads, then with threads that have not begun. So a
+ * block of n threads with a barrier holds n stacks, and passing the barrier is one switch of stacks for each thread.
  *
  * Order: threads begin in ascending order (SIMT_FORWARD) or descending order, and continue in the order of their
  * arrival. If no thread is ready and not all have ended, they wait for one another forever: the block is given up with

@@ -2,9 +2,8 @@
  *
  * Which lane holds which elements of a fragment is not specified by CUDA. Here lane l holds elements 8l .. 8l+7 of the
  * matrix in row-major order; num_elements is NVIDIA's (half inputs are held twice). For the race check an unknown lane
- * of the warp makes every access, so a __syncwarp must lie between a store and a load of another lane that
- * reads it. CUDA C++ programming guide, "Warp matrix functions": pointers are 32-byte aligned, strides
- * multiples of 16 bytes. */
+ * of the warp makes every access, so a __syncwarp must lie between a store and a load of another lane that reads it.
+ * CUDA C++ programming guide, "Warp matrix functions": pointers are 32-byte aligned, strides multiples of 16 bytes. */
 #pragma once
 
 enum simt_fragment_use { SIMT_INPUT, SIMT_ACCUMULATOR, SIMT_STORE };

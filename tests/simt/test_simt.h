@@ -9,8 +9,8 @@ extern "C" {
 #endif
 
 /* ---- test_simt_kernels.cu: correct kernels ---- */
-/** One warp; lane l brings 100 + l. out[0..31] idx from lane 3 of each segment, then up by 1, down by 1, xor 1: 4 x
- *  32. */
+/** One warp; lane l brings 100 + l. out: 32 results of each of shuffle idx (from lane 3 of a segment), up by 1, down
+ *  by 1, xor 1. */
 void simt_test_shuffles(int *out, int width);
 /** One warp, lane l votes l % 3 == 0; out: ballot, any, all, then any and all with no votes, with all votes. */
 void simt_test_votes(unsigned *out);
@@ -39,8 +39,8 @@ void simt_test_warp_synchronous(int *x, unsigned char *bytes);
 void simt_test_traffic(float *y, const float *x, int stride, int n, int vector);
 /** Thread i of 32 writes word `stride` i of shared memory, and all read word 0. stride <= 33 */
 void simt_test_banks(float *y, int stride);
-/** 32 threads; twice, with a barrier after: all read float 64 i of x, then only the first 16 read float 64 i
- *  + 8. */
+/** 32 threads, rounds i = 0 and 1 with a barrier after each: all read float 64 i of x, then the first 16 read
+ *  float 64 i + 8. */
 void simt_test_rounds(float *y, const float *x);
 
 /* ---- test_simt_faults.cu: kernels with one mistake each ---- */

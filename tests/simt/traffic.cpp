@@ -1,18 +1,16 @@
 /* Counts the memory traffic of a kernel's warps, in the units that a GPU moves. For lessons and tests; only in the
  * checked build.
  *
- * A GPU serves a warp, not a thread. The addresses of a warp's lanes at one load are one
- * *request*, which costs as many *sectors* (32 bytes, aligned) as they touch: 32 lanes that read 32 neighboring floats
- * touch 4; 32 lanes that read floats 4 KiB apart touch 32, and use 4 bytes of each. Shared memory has 32 banks,
- * word w in bank w % 32, and gives one word a bank at a time: a request takes as many *wavefronts* as the busiest bank
- * has different words.
+ * A GPU serves a warp, not a thread. The addresses of a warp's lanes at one load are one *request*, which costs as many
+ * *sectors* (32 bytes, aligned) as they touch: 32 lanes that read 32 neighboring floats touch 4; 32 lanes that read
+ * floats 4 KiB apart touch 32, and use 4 bytes of each. Shared memory has 32 banks, word w in bank w % 32, and gives
+ * one word a bank at a time: a request takes as many *wavefronts* as the busiest bank has different words.
  *
  * Lanes run one after the other here, so requests must be reconstructed: between two barriers, the n-th access of each
  * lane of a warp at one place in the code is part of the same request. If lanes run a loop different numbers of times,
  * this is right as long as the extra rounds come last. The compiler may split a vector load (float4) into four: an
  * access from another place in the code that continues one of the lane's last accesses, within the same aligned 16
- * bytes, joins that access again. Four scalar accesses side by side look the same,
- * and count as one vector.
+ * bytes, joins that access again. Four scalar accesses side by side look the same, and count as one vector.
  *
  * Sectors are requests to the L1 cache; only a GPU can tell what misses it, and what DRAM moves. Tensor cores'
  * fragments are not counted, atomics count as stores. */

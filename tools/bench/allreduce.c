@@ -7,8 +7,7 @@
  * simulated_seconds is for emulated links and lib/comm's named algorithms: the time of their tables, in which additions
  * are free. Each algorithm first sums small whole numbers; a wrong sum ends the job. Then it takes samples: a barrier,
  * and enough runs in a row to take some milliseconds, timed on the slowest rank. seconds is the median of the samples,
- * least_seconds the smallest: their difference shows what other load
- * the machine had.
+ * least_seconds the smallest: their difference shows what other load the machine had.
  *
  * Bus bandwidth, the formula of nccl-tests (PERFORMANCE.md). An all-reduce of S bytes on n ranks has to move 2 S
  * (n-1)/n in and out of every rank: each of the S/elements sums needs n-1 additions somewhere, and its result n-1

@@ -5,8 +5,8 @@
  *   --filter TEXT   only cases with TEXT in their name
  *   --model NAME    only these sizes (default: both)
  *   --json FILE     the table as JSON
- *   --small         tiny sizes, few samples: tries the program, for instance on the emulated device; its times say
- *                   mean nothing
+ *   --small         tiny sizes, few samples: tries the program, for instance on the emulated device; its
+ *                   times mean nothing
  *
  * How it measures. Operands hold random numbers. Each case has several sets of them, together more than any cache
  * holds, and runs go around the sets. After a warm-up a sample is enough runs to take a few milliseconds,

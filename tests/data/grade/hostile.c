@@ -1,4 +1,4 @@
-/* What hand-ins that mean harm do, one of these each (hostile.txt); hostile.py puts it in front of a solution whose
+/* Attacks on the grader. Each hostile hand-in makes one (hostile.txt): hostile.py puts it in front of a solution whose
  * answers are wrong. It calls functions by their distance from malloc, which a submission may use: so it gets past the
  * names that the grader refuses, and meets what stands behind them. NEAR(f) is such a function. OTHERS: where all
  * hand-ins are. */
@@ -50,7 +50,7 @@ static int file_with_code(void) {
     change_code();
     return NEAR(write)(fd, code, PAGE) == PAGE ? fd : -1;
 }
-/* Where the dynamic linker has written the address of _fail: page by page, in what this mapping's name has. */
+/* Replace the address of _fail where the dynamic linker has written it: page by page, in mappings of this name. */
 static unsigned char *mapped(unsigned char *at, int flags) {
     return NEAR(mmap)(at, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 }
@@ -124,7 +124,7 @@ static void pass_my_own(void) {
 }
 static const char passes[] = "pass lessons/02-collectives/cost/test_cost.c test_ring_cost\nend 0123456789abcdef\n";
 
-/* 1: a wrong answer follows. */
+/* @return whether the solution must end here, with a wrong answer. */
 static int attack(void) {
     static int calls;
 #ifdef ADDRESSES                      /* each time: the linker writes some of them when they are first used */
@@ -272,7 +272,7 @@ static int attack(void) {
 #elif defined ATTACK_forks_without_end
     for (;;) if (NEAR(fork)() < 0) NEAR(usleep)(1000);
 #elif defined ATTACK_reads_others
-    /* found: an answer that is none of its own, by 77 */
+    /* exit code 77: it could open a file that is not its own */
     static const char *const paths[] = {"/work/../ann/cost.c", OTHERS "/ann/02/cost.c", OTHERS,
                                         "/tree/lessons/02-collectives/cost/reference.c",
                                         "/root/.bashrc", "/etc/shadow", "/given", "/proc/1/environ"};
