@@ -1,5 +1,5 @@
 /* State shared by the files of the agent, and private to them. agent.c starts ranks and waits for their ends;
- * agent_membership.c decides which ranks go on. */
+ * agent_membership.c decides which ranks continue. */
 #pragma once
 
 #include "launch/chaos_wreak.h"
@@ -21,7 +21,7 @@ struct agent {
     bool told[OWN_MOST_RANKS], left[OWN_MOST_RANKS];   /* as in struct members */
     bool encrypts;                           /* encrypt the traffic between emulated hosts */
     double ending_s;                         /* when the ranks got TERM; 0: not yet */
-    double hang_s, looked_s;                 /* 0: no limit; the last check of the beats */
+    double hang_s, looked_s;                 /* hang_s 0: no limit; looked_s: the last check of the beats */
     struct still still[OWN_MOST_RANKS];
     struct reconnect reconnect;
     struct wreak chaos;

@@ -28,7 +28,7 @@ struct chaos_job {
 struct chaos_act chaos_act(int seed, int k, double mean_s, double hang_s, const struct chaos_job *);
 
 /* ---- costs ---- */
-/* Cuts cost no rank, so they alone could stop all progress. So an epoch has this number of steps before its cut. */
+/* An epoch has at least this number of steps before a cut. Otherwise cuts alone could stop all progress. */
 enum { CHAOS_MOST_DEATHS = 256, CHAOS_STEPS_BEFORE_A_CUT = 8 };
 struct chaos_costs {
     int acts[N_CHAOS_KINDS], n_deaths, n_epochs, n_recovered;
@@ -37,7 +37,7 @@ struct chaos_costs {
     int64_t last_step, steps, again, in_epoch;       /* steps: done in all; again: repeated; in_epoch: in this epoch */
     int32_t last_epoch;
 };
-/** chaos_died records a death, chaos_look the step that rank 0 has finished (own_done). @collective{none} */
+/** chaos_died: record a death. chaos_look: record the step that rank 0 has finished (own_done). @collective{none} */
 void chaos_died(struct chaos_costs *, double now_s);
 void chaos_look(struct chaos_costs *, int32_t epoch, int64_t step, double now_s);
 /** Print the costs in two lines. @collective{none} */

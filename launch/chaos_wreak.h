@@ -12,7 +12,7 @@ struct wreak {
     double mean_s, hang_s, act_s, goes_on_s[OWN_MOST_RANKS], rests_s[OWN_MOST_RANKS];
     struct chaos_costs costs;
 };
-/* How an act reaches process s. signal: send it a signal. cut: let it cut its connection to slot `other`. node[s]: the
+/* How an act reaches process s. signal: send s a signal. cut: ask s to cut its connection to slot `other`. node[s]: the
  * host of s. */
 struct wreak_hand {
     void *of;

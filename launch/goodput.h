@@ -20,7 +20,7 @@ void goodput_advice(double stall_s, double mtbf_s, double step_s, char *out, siz
 /* Sums over the rows of a metrics file, all attempts together. */
 struct goodput_rows {
     int64_t n_steps, n_undone;     /* steps that count; steps that were done again, or lost after the last checkpoint */
-    double steps_s, undone_s;      /* seconds in them */
+    double steps_s, undone_s;      /* seconds in steps that count; in undone steps */
     int64_t n_saves;
     double stalls_s;               /* seconds that training stopped for saves */
 };

@@ -5,8 +5,8 @@
  *
  * The agent reads its ranks' memory every few milliseconds and sends the changes; it stores the lighthouse's messages
  * at once. So ranks see one memory across all hosts, with two rules. First, only the lighthouse decides that *all*
- * ranks have committed: a rank sees a committed epoch only after the lighthouse. Otherwise the rank might discard the
- * state that the next epoch goes back to. Second, the agent sends a process's last changes before its end.
+ * ranks have committed: a rank sees an epoch as committed only after the lighthouse does. Otherwise the rank might
+ * discard the state that the next epoch goes back to. Second, the agent sends a process's last changes before its end.
  *
  * Without the lighthouse, ranks cannot learn the members, so this host's ranks end. They end at once when the
  * connection ends, and after GIVE_UP times --heartbeat-timeout without a message. By that time the lighthouse has long
@@ -84,7 +84,7 @@ static enum status wait_for_job(struct host *h) {
         if (host_link_next(&h->link, &m)) {
             if (m.kind == HOST_JOB) return host_job_read(&m, &h->texts);
             if (m.kind == HOST_OVER) return h->is_over = true, h->code = (int)host_link_word(&m).value, OK;
-            if (m.kind != HOST_ALIVE && m.kind != HOST_SIGNAL)       /* no ranks yet */
+            if (m.kind != HOST_ALIVE && m.kind != HOST_SIGNAL)       /* there are no ranks to signal yet */
                 return FAIL(E_COMM, "the lighthouse has said \"%s\" before the job", host_rows[m.kind].name);
         } else if (h->link.broken) {
             if (h->link.wire.forged)

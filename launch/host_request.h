@@ -1,4 +1,4 @@
-/* The input of an agent that is one of several: its host's name, the lighthouse's address, and the secret. */
+/* The input of a host's agent (--meet): its host's name, the lighthouse's address, and the secret. */
 #pragma once
 
 #include "launch/host_door.h"
@@ -11,7 +11,7 @@ struct host_request {
 };
 
 extern const char host_help[];
-/** Are these words for an agent that is one of several? Words from launch always contain -n. Pure. */
+/** Do these words start a host's agent (--meet)? Launch's words for an agent or a lighthouse contain -n. Pure. */
 bool host_is_meant(int argc, char **argv);
 /** Read the words after `agent`, with defaults from the environment. The secret is removed from the environment.
  *  @errors E_USAGE: an unknown word, no --meet or no secret; E_CONFIG: an invalid address */

@@ -11,8 +11,8 @@ enum { MOST_HOSTS = 64, SECRET_TEXT = 2 * GREETING_SECRET + 1 };
 struct host_name { char name[HOST_MOST_NAME + 1], user[HOST_MOST_NAME + 1]; int n; };
 struct host_list { int n; struct host_name of[MOST_HOSTS]; };
 
-/** Read "n01:8,me@n02:8"; a host without a number gets 1. @errors E_USAGE: an invalid name or number, a host twice,
- *  more than MOST_HOSTS */
+/** Read "n01:8,me@n02:8"; a host without a number gets 1 process. @errors E_USAGE: an invalid name or number, a host
+ *  twice, more than MOST_HOSTS */
 enum status host_list_read(const char *text, struct host_list *out);
 /** Read a hostfile of Open MPI: lines `host slots=8 max_slots=8`, also with user@host, `host:8`, and cpu= or count= for
  *  slots=; # begins a remark. @errors E_USAGE: anything else, with file and line; E_IO */

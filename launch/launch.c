@@ -37,7 +37,7 @@ enum status launch_words(const struct launch_request *request, const char *self,
     if (request->own) {
         n = add_words(words, n, agent, 2);
         n = add_words(words, n, (const char *const *)request->options, request->n_options);
-        n = add_words(words, n, ranks, 2); /* last -n counts: after a restart there may be fewer ranks */
+        n = add_words(words, n, ranks, 2); /* the last -n counts: after a restart there may be fewer ranks */
     } else {
         n = add_words(words, n, mpirun, sizeof mpirun / sizeof *mpirun);
         if (elsewhere) n = add_words(words, n, host, 2);
@@ -65,7 +65,7 @@ static void set_environment(const struct launch_request *request) {
     setenv("TRIVIUM_TERMINAL", isatty(STDOUT_FILENO) ? "1" : "0", 1);
     setenv("OMPI_MCA_mca_base_component_show_load_errors", "0", 0); /* no complaints about absent network cards */
     setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
-    if (geteuid() == 0) { /* containers */
+    if (geteuid() == 0) { /* as in containers */
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
     }

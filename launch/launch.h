@@ -41,7 +41,7 @@ struct launch_request {
     int spares, elastic;         /* own: idle processes; the fewest ranks that go on after a death, 0: the job ends */
     int respawn;                 /* how many dead processes are started again, as spares */
     int nodes;                   /* own: number of emulated hosts, with TCP between them; 0: none */
-    const char *agent_command;   /* own, several hosts: starts an agent; "": ssh, or directly; "none": the user does */
+    const char *agent_command;   /* own: command that starts an agent; "": ssh; "none": the user starts all agents */
     const char *meet;            /* address where agents find launch; NULL: launch chooses, and passes it to them */
     bool encrypts;               /* own: encrypt the traffic between hosts; false: authenticate it only */
     double heartbeat_s;          /* a host that is silent for this long is lost */
@@ -54,7 +54,7 @@ struct launch_request {
     int n_words;
     bool help;
     /* ---- for the supervisor ---- */
-    int max_restarts, min_ranks; /* 0: none; 0: always n_ranks */
+    int max_restarts, min_ranks; /* max_restarts 0: none; min_ranks 0: always n_ranks */
     double backoff_s;            /* before the first restart; doubled for each next one */
 };
 
@@ -83,7 +83,7 @@ enum status launch_attempt(const struct launch_request *, struct launch_outcome 
 struct launch_facts {
     bool error_seen; /* an E_ line has gone through */
     int rank;
-    int signal;      /* the signal that killed it; 0: it exited or aborted */
+    int signal;      /* the signal that killed the rank; 0: it exited or aborted */
     int exit_code;   /* of a rank that exited or aborted */
     bool no_shared_memory; /* Open MPI could not make its shared memory; the cause if no other is known */
     char host[64], signal_name[48];
@@ -182,7 +182,7 @@ enum status launch_end_remains(double patience_s);
 
 /* ---- flight records of a failed attempt: launch_flight.c ---- */
 
-/** If the attempt failed, print which rank held it up, and copy the ranks' flight records to
+/** If the attempt failed, print which rank blocked it, and copy the ranks' flight records to
  *  TMPDIR/trivium-UID/flight.JOB; the newest 16 jobs' records stay. Then remove the records from this host's shared
  *  memory. Call after launch_mark, when no rank is left. */
 void launch_flight(bool failed);

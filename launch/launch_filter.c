@@ -63,8 +63,8 @@ static bool is_agents(struct launch_facts *facts, const char *line) {
     return true;
 }
 
-/* Is this a remark outside blocks? There are four more kinds: the signal that launch sent, equal blocks of several
- * ranks, an MPI_ABORT block that Open MPI 4.1 cannot unpack, a pipe that mpirun's event loop closes early on TERM. */
+/* Is this a remark outside blocks? It is about a read from a dead rank, a pipe that mpirun's event loop closes early on
+ * TERM, an MPI_ABORT block that Open MPI 4.1 cannot unpack, launch's signal, or equal blocks of several ranks. */
 static bool is_remark(const char *line) {
     if (is_read_of_the_dead(line) || starts_with(line, "[warn] Epoll ")) return true;
     if (strstr(line, "ORTE_ERROR_LOG: ") && strstr(line, "show_help.c")) return true;

@@ -74,7 +74,7 @@ static enum status put_away(const struct flight_set *set, char folder[PATH_MAX])
         return FAIL(E_IO, "cannot make %s: %s; set TMPDIR to a folder that can be written to", folder, strerror(errno));
     for (int r = 0; r < set->size; r++) {
         if (!set->ring[r]) continue;
-        if (set->ring[r]->end_ns == 0) set->ring[r]->end_ns = set->now_ns; /* pid is no proof later: it is reused */
+        if (set->ring[r]->end_ns == 0) set->ring[r]->end_ns = set->now_ns; /* later its pid may be another process's */
         TRY(write_ring(set->ring[r], folder));
     }
     prune(mine);

@@ -33,10 +33,10 @@ struct job {
     pid_t mpirun;  /* 0: ended */
     pid_t guard;
     int alive;     /* the guard's pipe, which closes when launch ends */
-    int number;    /* the last signal, and when */
+    int number;    /* the last signal; number_s: its time */
     double number_s;
     double started_s, term_s /* first TERM; 0: none */, asked_s /* last USR1 sent because of TERM */;
-    double stop_s; /* "stop now"; 0: none */
+    double stop_s; /* time of "stop now"; 0: none */
     struct launch_text text;
     bool gives_up; /* skip the rest of the text after mpirun's end */
 };
@@ -73,7 +73,7 @@ static bool is_repeated(struct job *job, int number) {
 }
 
 static void on_signal(struct job *job, int number, struct launch_end *end) {
-    if (number == SIGCHLD) return; /* has_ended follows */
+    if (number == SIGCHLD) return; /* has_ended handles it */
     end->asked = true;
     if (number != SIGUSR1) end->stop_signal = number;
     if (job->mpirun == 0) {

@@ -40,7 +40,7 @@ bool launch_is_newer(const struct launch_latest *now, const struct launch_latest
  *  step. A step that is saved again, as --spike-guard does first, does not count. *best: -1 at first. */
 bool launch_is_further(const struct launch_latest *now, const struct launch_latest *at_start, int64_t *best);
 
-enum launch_verdict_of_attempt { ATTEMPT_DONE /* or not to be repeated */, ATTEMPT_AGAIN, ATTEMPT_STUCK,
+enum launch_verdict_of_attempt { ATTEMPT_DONE /* or failed for good */, ATTEMPT_AGAIN, ATTEMPT_STUCK,
                                  ATTEMPT_NO_MORE, ATTEMPT_DIVERGED };
 /** The step at which an attempt ended with E_NUMERIC; 0: the attempt ended otherwise. */
 int64_t launch_numeric_step(const struct launch_outcome *);

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 enum { TURN_MS = 50, CHAOS_TURN_MS = 5 };
-static const double comes_s = 60, comes_by_itself_s = 600;   /* patience with agents that launch starts; with others */
-static const double ends_s = 5;                              /* to wait for the ranks' ends after TERM */
+static const double comes_s = 60, comes_by_itself_s = 600;   /* wait for agents that launch starts; for other agents */
+static const double ends_s = 5;                              /* wait for the ranks' ends after TERM */
 
 /* ---- coming ---- */
 static void send_job(struct lighthouse *l, int h, int mine_from) {

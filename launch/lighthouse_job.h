@@ -41,7 +41,7 @@ struct lighthouse {
     struct wreak chaos;
     int32_t committed_of;                    /* the newest epoch that all hosts received as committed */
     char who[256];                           /* this turn's deaths, for a message; "": none */
-    double ending_s, looked_s;               /* 0: not ending; the last turn */
+    double ending_s, looked_s;               /* ending_s 0: not ending; looked_s: the last turn */
     bool has_begun;
 };
 

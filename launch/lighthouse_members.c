@@ -11,9 +11,9 @@
  *                                                 cut network, where the other hosts are silent
  *
  * Two parts of a job must never continue separately. So an epoch without silent hosts is opened only if the connected
- * hosts have more members of the last one than the silent hosts. The lighthouse closes a silent host's connection and
- * kills the command that started its agent. When the agent sends again, it finds the connection closed, and its ranks
- * end.
+ * hosts have more members of the last epoch than the silent hosts have. The lighthouse closes a silent host's
+ * connection and kills the command that started its agent. When the agent sends again, it finds the connection closed,
+ * and its ranks end.
  *
  * The deaths of one turn lead to one epoch. With --respawn, a host gets a new process for each one that died there: at
  * once, or after the host's agent has connected again. The new process has a slot of its own.

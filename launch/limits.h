@@ -8,6 +8,6 @@
  *  memory. A job that exceeds a limit later fails at that point.
  *  @errors E_IO, E_MEMORY: the limit, its value, the value that is needed  @collective{none} */
 enum status limits_look(int n_ranks);
-/** The same for one process that starts MPI without launch, mpirun or srun. In a rank of these it checks nothing.
+/** The same for one process that starts MPI without launch, mpirun or srun. In a rank that these start, check nothing.
  *  @errors E_IO, E_MEMORY  @collective{none} */
 enum status limits_look_alone(void);

@@ -29,8 +29,8 @@ bool member_should_move(const struct own_memory *m, int s) {
     return state == OWN_RUNNING || (state == OWN_STARTING && now.number > 0 && membership_place(&now, s) >= 0);
 }
 
-/* A process that asked to leave and is in no place of the epoch; -1: none. Other ranks have its state, because the
- * epoch is committed. */
+/* A process that asked to leave and has no place in the epoch; -1: none. Other ranks have its state, because the epoch
+ * is committed. */
 static int who_has_left(const struct members *v, const struct membership *now) {
     for (int s = 0; s < v->n_slots; s++)
         if (v->there[s] && !v->left[s] && membership_place(now, s) < 0 &&
@@ -79,5 +79,5 @@ void next_membership_is_open(const struct members *v, const struct membership *n
     }
     fprintf(stderr, "trivium: rank %d leaves; epoch %d goes on with %d ranks\n", membership_place(now, act->slot),
             act->next.number, act->next.n);
-    atomic_store(&v->memory->line[act->slot].request, MEMBER_LEAVES);          /* a rank that asked for relief, too */
+    atomic_store(&v->memory->line[act->slot].request, MEMBER_LEAVES);          /* even if it asked only for relief */
 }

@@ -31,8 +31,8 @@ static int run(const char *n, const char *shell, int number, const char *file) {
         for (int i = 0; i < 3; i++) argv[argc++] = command[i];
         dup2(text[1], STDERR_FILENO);
         close(text[0]), close(text[1]);
-        setvbuf(stderr = fdopen(STDERR_FILENO, "w"), NULL, _IONBF, 0);   /* the runner keeps its own elsewhere */
-        signal(SIGUSR1, SIG_IGN);                /* as launch starts it */
+        setvbuf(stderr = fdopen(STDERR_FILENO, "w"), NULL, _IONBF, 0);   /* the test runner has redirected stderr */
+        signal(SIGUSR1, SIG_IGN);                /* launch starts the agent so */
         alarm(30);
         _exit(agent_main(argc, (char **)argv));
     }

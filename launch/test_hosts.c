@@ -111,8 +111,8 @@ TEST(test_addresses) {
     assert_ok(host_address_read("127.0.0.3:0", 0, &at));
     assert_fails(host_address_read("127.0.0.3:70000", 1, &at), E_CONFIG, "HOST:PORT");
     assert_fails(host_address_read(":7070", 1, &at), E_CONFIG, "HOST:PORT");
-    assert_true(host_is_here(0x7f000005));                   /* all of 127/8 is */
-    assert_false(host_is_here(0xc6336401));                  /* 198.51.100.1: documentation only */
+    assert_true(host_is_here(0x7f000005));                   /* every address of 127/8 is this host's */
+    assert_false(host_is_here(0xc6336401));                  /* 198.51.100.1 is reserved for documentation */
     assert_ok(host_seen_from(0x7f000001, &own));
     assert_true(own >> 24 == 127);
 }

@@ -199,7 +199,7 @@ TEST(test_words_are_mpirun_program_command) {
     free(words);
 }
 
-/* Parse a request for the direct transport with up to seven more words. */
+/* Parse a request for the direct transport with up to six more words. */
 static enum status parse_hosts(struct launch_request *r, const char *a, const char *b, const char *c, const char *d,
                                const char *e, const char *f) {
     const char *words[] = {"--comm-transport", "direct", a, b, c, d, e, f}, *argv[16];

@@ -54,7 +54,7 @@ static void start(const char *list, const char *options) {
     if (lighthouse == 0) {
         FILE *f = fopen(errors, "w");
         dup2(fileno(f), STDERR_FILENO);
-        setvbuf(stderr = f, NULL, _IONBF, 0);    /* the runner keeps its own elsewhere */
+        setvbuf(stderr = f, NULL, _IONBF, 0);    /* the test runner has redirected stderr */
         alarm(30);
         _exit(lighthouse_main(&request));
     }
@@ -78,7 +78,7 @@ static void come(int h, const char *name) {
     host_link_flush(&host[h], 1);
 }
 
-/* The next message to h, other than `alive`, within this number of seconds. Hosts that are not silent send theirs. */
+/* The next message to h, other than `alive`, within this number of seconds. Meanwhile the other hosts send `alive`. */
 static bool hears(int h, double seconds, struct host_message *m) {
     for (double until_s = clock_s() + seconds; clock_s() < until_s; usleep(1000)) {
         for (int k = 0; k < 3; k++)
@@ -204,7 +204,7 @@ TEST(test_whole_is_what_all_have_said) {
     host_link_say_word(&host[0], HOST_COMMITTED, 0, 1, 0);
     host_link_say_word(&host[1], HOST_COMMITTED, 1, 0, 0);           /* a late message of the previous epoch */
     assert_true(hears_nothing(0));
-    leave(1);                                                        /* so epoch 1 was never committed */
+    leave(1);                                                        /* so epoch 1 is never committed */
     e = hears_epoch(0);
     assert_true(e.number == 2 && e.from == 0 && e.n == 1 && e.slot[0] == 0);
     assert_int_equal(finish(), 128 + SIGTERM);
@@ -337,7 +337,7 @@ TEST(test_who_leaves) {
     assert_int_equal(finish(), 128 + SIGTERM);
 }
 
-/* Ranks 1 and 2 say that they have lost each other in this epoch. */
+/* Ranks 1 and 2 report that they have lost each other in this epoch. */
 static void lose_each_other(int32_t epoch) {
     host_link_say_word(&host[0], HOST_LOST, 1, 0, own_slot_word(epoch, 2));
     host_link_say_word(&host[1], HOST_LOST, 2, 0, own_slot_word(epoch, 1));
@@ -439,7 +439,7 @@ TEST(test_in_place_of_the_dead) {
     assert_true(now.number == 2 && now.n == 1 && now.slot[0] == 0);
     assert_true(hears_word(0, HOST_PLACE).slot == 4 && hears_word(1, HOST_PLACE).value == 1);
     leave(1);
-    assert_true(hears_nothing(0));                                   /* only spares were there */
+    assert_true(hears_nothing(0));                                   /* host b had only spares */
     come(2, "b");
     struct host_message m;
     assert_false(hears(2, 0.3, &m));                                 /* --respawn 2 is used up */

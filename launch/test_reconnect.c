@@ -58,7 +58,7 @@ TEST(test_what_does_not_count) {
     assert_int_equal(at(12), MEMBERS_STAY);
     memory.line[1].lost = own_slot_word(5, 3);
     assert_int_equal(at(13), MEMBERS_STAY);
-    memory.line[0].lost = own_slot_word(5, 3);                       /* another pair waits its own moment */
+    memory.line[0].lost = own_slot_word(5, 3);                       /* for another pair the wait begins again */
     assert_int_equal(at(13.2), MEMBERS_STAY);
     assert_int_equal(at(13.4), MEMBERS_CHANGE);
 }
@@ -83,7 +83,7 @@ TEST(test_who_cannot_be_reached_is_killed) {
     assert_non_null(strstr(text, "rank 2 cannot be reached by rank 1, and is killed"));
     assert_true(end.what == MEMBERS_END && end.slot == 3);
     assert_int_equal(at(14), MEMBERS_STAY);
-    assert_int_equal(at(15), MEMBERS_STAY);                          /* until its death is seen */
+    assert_int_equal(at(15), MEMBERS_STAY);                          /* no act until the death is seen */
     is_now(6, 5, true);
     memory.line[0].lost = own_slot_word(6, 1);
     assert_int_equal(at(16), MEMBERS_STAY);

@@ -44,7 +44,7 @@ static bool is_filled(const struct gpu *g, const char *at, int64_t n, int salt, 
     return true;
 }
 
-/* Run an operation from one buffer to another, because in place one rank would do nothing. comm.h has only some so. */
+/* Run an operation from one buffer to another, because in place one rank would do nothing. */
 static enum status run_op(const struct gpu *g, enum comm_op op, int64_t count, enum dtype dtype) {
     struct comm_call call = {.op = op, .from = g->a, .to = g->b, .count = count, .dtype = dtype,
                              .reduction = COMM_SUM};
