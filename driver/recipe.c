@@ -25,6 +25,7 @@
 #include "models/gpt/gpt.h"
 #include "models/llama/llama.h"
 #include "models/t5/t5.h"
+#include "lib/rows/learned_rows.h"
 #include "park/park.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
@@ -36,6 +37,7 @@
 
 static const struct technique *const TECHNIQUES[] = {
     &technique_emb,
+    &technique_rows,
     &technique_cp,
     &technique_ep,
     &technique_tp,

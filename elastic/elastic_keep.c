@@ -3,7 +3,6 @@
 
 #include "lib/checkpoint/snapshot.h"
 #include "lib/comm/comm.h"
-#include "lib/run/optim_rows.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,7 +102,7 @@ enum status elastic_drain(struct run *r) {
     comm_epoch_members(&now, &from);
     if (!membership_find(&elastic_job()->store, now.number, r->n_done)) {
         forget_others(g);
-        TRY(optim_rows_settle(r));               /* a snapshot needs the late updates */
+        TRY(run_emit(r, EVENT_STATE_READ));      /* a snapshot needs the late updates */
         TRY(keep(r, g));
     }
     TRY(elastic_finish(g));

@@ -20,8 +20,8 @@
  * Sent when: in each microbatch, S = n F B D. By table, a rank sends S/n (n-1)/n numbers forward and the same backward.
  * By row, it sends S (n-1)/n each way, which is n times more, but no rank alone owns a hot table.
  *
- * Late updates (--emb-delay): lib/run/optim_rows.h. Tables that are larger than memory (--emb-cache, --emb-store): the
- * rewrite sets the tier of each table and the size of its cache; lib/run/hot_rows.h moves the rows.
+ * Late updates (--emb-delay): lib/rows/optim_rows.h. Tables that are larger than memory (--emb-cache, --emb-store): the
+ * rewrite sets the tier of each table and the size of its cache; lib/rows/hot_rows.h moves the rows.
  *
  * What breaks: an owner that adds the squares of the senders' gradients, not the square of their sum; a row's gradient
  * that is summed over the replicas again; an owner that looks up its own samples only.
@@ -34,10 +34,10 @@
 #include "lib/comm/reshard.h"
 #include "lib/comm/sum_scatter.h"
 #include "lib/ops/rec/embedding_bag.h"
-#include "lib/run/hot_rows.h"
-#include "lib/run/hot_store.h"
+#include "lib/rows/hot_rows.h"
+#include "lib/rows/hot_store.h"
+#include "lib/rows/optim_rows.h"
 #include "lib/run/model.h"
-#include "lib/run/optim_rows.h"
 #include <inttypes.h>
 #include <string.h>
 

@@ -9,8 +9,7 @@
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/data/clicks_synth.h"
 #include "lib/device/disk_private.h"
-#include "lib/run/hot_rows.h"
-#include "lib/run/optim_rows.h"
+#include "lib/rows/learned_rows.h"
 #include "models/dlrm/dlrm.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -116,7 +115,7 @@ static enum status steps(struct run *r, int n, uint64_t *h) {
 static enum status begin_hash(struct run *r, int n, uint64_t *h) {
     *h = 1469598103934665603u;
     TRY(steps(r, n, h));
-    return optim_rows_settle(r);
+    return run_emit(r, EVENT_STATE_READ);
 }
 
 /* Hash the losses and norms of all steps, and the final weights. */
@@ -135,7 +134,7 @@ static int64_t cache_size(const struct trial *t, int i) {
 
 /* If a row fills a page, the disk's traffic equals the cache's counts to the byte. A write first reads its page. */
 static bool traffic_is_told(const struct run *r, const struct trial *t, struct disk_traffic before) {
-    struct hot_traffic rows = hot_rows_traffic(r);
+    struct hot_traffic rows = learned_rows_traffic(r);
     struct disk_traffic now = r->disk ? disk_traffic(r->disk) : before;
     int64_t read = now.read_bytes - before.read_bytes, written = now.written_bytes - before.written_bytes;
     if (rows.fetched == 0 || rows.written == 0 || rows.ahead == 0 || rows.ahead >= rows.fetched) return false;
@@ -195,7 +194,7 @@ static enum status evaluate_between(struct run *r, uint64_t *h) {
         hash(h, &out.loss, sizeof out.loss);
         hash(h, &out.auc, sizeof out.auc);
     }
-    TRY(optim_rows_settle(r));
+    TRY(run_emit(r, EVENT_STATE_READ));
     return hash_weights(r, h);
 }
 

@@ -17,7 +17,6 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/comm/membership/comm_membership.h"
-#include "lib/run/optim_rows.h"
 #include <signal.h>
 #include <stdlib.h>
 
@@ -50,7 +49,7 @@ static enum status train(struct training *t) {
         if (went_back) continue;
         TRY(train_poll_save(t, false));
         if (train_save_is_due(t, t->run.n_done)) TRY(train_save(t));
-        if (t->keeper && t->keeper->is_due(&t->run, t->run.n_done)) TRY(optim_rows_settle(&t->run));
+        if (t->keeper && t->keeper->is_due(&t->run, t->run.n_done)) TRY(run_emit(&t->run, EVENT_STATE_READ));
         if (t->keeper) TRY(t->keeper->keep(&t->run));
         TRY(train_agree_to_stop(t));
         if (train_evaluation_is_due(t, t->run.n_done)) TRY(train_evaluate(t));   /* follows the save */

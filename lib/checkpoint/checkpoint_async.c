@@ -7,7 +7,6 @@
 #include "lib/base/integer.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_save.h"
-#include "lib/run/optim_rows.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -115,7 +114,7 @@ static enum status begin_writing(struct checkpoint_saver *s, struct run *r) {
 
 enum status checkpoint_save_start(struct run *r, const char *save, int64_t keep, struct checkpoint_saver **out) {
     *out = NULL;
-    TRY(optim_rows_settle(r));                                      /* finish late updates, so that the save has them */
+    TRY(run_emit(r, EVENT_STATE_READ));                             /* finish late updates, so that the save has them */
     struct checkpoint_saver *s = *out = calloc(1, sizeof *s);
     const struct group *mesh = r->mesh.group[AXIS_MESH];
     if (s) {

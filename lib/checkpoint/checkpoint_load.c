@@ -5,8 +5,6 @@
 #include "lib/checkpoint/checkpoint_gather.h"
 #include "lib/checkpoint/checkpoint_load.h"
 #include "lib/checkpoint/checkpoint_terms.h"
-#include "lib/run/hot_rows.h"
-#include "lib/run/optim_rows.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,7 +132,7 @@ static enum status load_weight(struct run *r, const struct manifest *m, const st
                         *states = run_tier_device(r, w->state_tier);
     struct piece own = {w->type.shape, w->own_first, w->own_n};
     const struct whose x = {w, "", 0, 1};
-    if (hot_rows_of(w)) return load_table(m, x, weights);
+    if (param_array(w, HOT_ROWS)) return load_table(m, x, weights);
     if (w->master)
         TRY(load_tensor(m, x, own, w->state_dtype, param_state_n(w), states, param_master(w)));
     return load_tensor(m, x, resident_piece(w), w->type.dtype, param_resident_n(w, w->weight_residence), weights,
@@ -142,7 +140,7 @@ static enum status load_weight(struct run *r, const struct manifest *m, const st
 }
 
 enum status checkpoint_load_params(struct run *r, const struct manifest *m, enum checkpoint_part part) {
-    TRY(optim_rows_forget(r));
+    TRY(run_emit(r, EVENT_STATE_REPLACED));
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
         if (!param_is_stored(w) || w->cache || (w->update == UPDATE_STATE && part != CHECKPOINT_ALL)) continue;

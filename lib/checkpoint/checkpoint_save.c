@@ -7,7 +7,6 @@
 #include "lib/checkpoint/checkpoint_lock.h"
 #include "lib/checkpoint/checkpoint_manifest.h"
 #include "lib/checkpoint/checkpoint_save.h"
-#include "lib/run/optim_rows.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -182,7 +181,7 @@ enum status checkpoint_save(struct run *r, const char *save, int64_t keep) {
     const struct group *mesh = r->mesh.group[AXIS_MESH];
     if (r->exec.since_flush > 0)
         return FAIL(E_INTERNAL, "a checkpoint after step %" PRId64 ", and the pipeline is not empty", r->n_done);
-    TRY(optim_rows_settle(r));                                      /* finish late updates, so that the save has them */
+    TRY(run_emit(r, EVENT_STATE_READ));                             /* finish late updates, so that the save has them */
     int n = group_size(mesh);
     bool first = group_rank(mesh) == 0;
     char unfinished[CHECKPOINT_PATH_MAX];

@@ -14,6 +14,7 @@ struct bill {
     int64_t disk_read_bytes, disk_written_bytes;   /* of the rank's offload file, in a step with an update */
     int64_t technique_comm_bytes;        /* the part of bytes[ROLE_COMM] that techniques allocate */
     int64_t technique_host_bytes;        /* host memory into which gradients are summed (zero/); role comm */
+    int64_t technique_work_bytes[N_TIERS]; /* the parts of the work arenas that techniques allocate */
     int64_t snapshot_bytes;              /* host memory of snapshots (elastic/); role save */
     int64_t technique_save_bytes;        /* the techniques' arrays in the copy of a checkpoint (bill_saved) */
 };

@@ -43,7 +43,7 @@ struct param_array {
     void *at;                  /* its address */
 };
 
-/* The cached rows of a table in another tier, where kernels read them (lib/run/hot_rows.h). */
+/* The cached rows of a table in another tier, where kernels read them (lib/rows/hot_rows.h). */
 #define HOT_ROWS "hot rows"
 
 /* Arrays that have the same index in every param's list. A state belongs to the optimizer: AdamW has two moments. */
@@ -54,7 +54,7 @@ enum fixed_array {
 
 /* The rule that updates a param. DENSE: the program's optimizer. ROWS: an embedding table, of which a step uses only
  * the rows that its bags name. Its gradient is the microbatches' records (op.record), and rowwise Adagrad updates those
- * rows (lib/run/optim_rows.h). STATE: Adagrad's state of a table, one number for each row, stored and saved like a
+ * rows (lib/rows/optim_rows.h). STATE: Adagrad's state of a table, one number for each row, stored and saved like a
  * param. */
 enum learned_by { UPDATE_DENSE, UPDATE_ROWS, UPDATE_STATE };
 
@@ -103,7 +103,7 @@ struct param {
     struct param_array arrays[MAX_ARRAYS];
     /* Addresses, set at run_create. If there are several versions of the weight, the newest. */
     void *weight, *grad;
-    const int32_t *hot_place;  /* [rows] index in the array HOT_ROWS (lib/run/hot_rows.h); NULL: no such array */
+    const int32_t *hot_place;  /* [rows] index in the array HOT_ROWS (lib/rows/hot_rows.h); NULL: no such array */
 };
 
 /* Streams: the slots that go from block to block. Most models have one stream. An encoder-decoder (models/t5/) has two,

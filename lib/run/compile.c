@@ -5,8 +5,6 @@
 #include "lib/program/sums.h"
 #include "lib/types/types.h"
 #include "lib/run/combine.h"
-#include "lib/run/hot_rows.h"
-#include "lib/run/optim_rows.h"
 #include "lib/run/shadow.h"
 
 #include "lib/base/grow.h"
@@ -272,8 +270,9 @@ static enum status check_losses(const struct run *r) {
 }
 
 static int64_t run_work_bytes(const struct run *r) {
-    int64_t rows = hot_rows_work(&r->program) + optim_rows_work(&r->program), sums = reduce_work(r->program.device);
-    return arena_align((1 + STEPS_AHEAD * N_SCALARS) * sizeof(double)) + (rows ? arena_align(sums) + rows : sums);
+    int64_t techniques = r->bill.technique_work_bytes[TIER_DEVICE], sums = reduce_work(r->program.device);
+    return arena_align((1 + STEPS_AHEAD * N_SCALARS) * sizeof(double)) +
+           (techniques ? arena_align(sums) + techniques : sums);
 }
 
 static enum status bill_and_plan(struct run *r) {
@@ -285,8 +284,9 @@ static enum status bill_and_plan(struct run *r) {
         if (r->active[i]->cost) TRY(r->active[i]->cost(&r->plan, &compiled, &r->bill));
     combine_bill(&r->program, &r->bill);
     TRY(optim_blocks_make(&r->program, plan_window_bytes(&r->plan), &r->blocks));
-    int64_t window = hot_rows_window(&r->program, plan_window_bytes(&r->plan));
-    r->memory.bytes[TIER_HOST][ROLE_WORK] = window ? round_up(r->blocks.bytes, DISK_PAGE) + window : r->blocks.bytes;
+    int64_t techniques = r->bill.technique_work_bytes[TIER_HOST];
+    r->memory.bytes[TIER_HOST][ROLE_WORK] =
+        techniques ? round_up(r->blocks.bytes, DISK_PAGE) + techniques : r->blocks.bytes;
     r->memory.bytes[TIER_HOST][ROLE_COMM] = r->bill.technique_host_bytes;
     r->bill.disk_read_bytes += r->blocks.read_bytes;
     r->bill.disk_written_bytes += r->blocks.written_bytes;

@@ -4,7 +4,6 @@
 #include "lib/run/run.h"
 
 #include "lib/base/rng.h"
-#include "lib/run/hot_rows.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -87,7 +86,7 @@ static enum status initialise_table(struct run *r, const struct param *w) {
 enum status params_initialise(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (param_is_stored(w)) TRY(hot_rows_of(w) ? initialise_table(r, w) : initialise(r, w));
+        if (param_is_stored(w)) TRY(param_array(w, HOT_ROWS) ? initialise_table(r, w) : initialise(r, w));
     }
     return OK;
 }

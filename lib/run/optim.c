@@ -12,7 +12,6 @@
 
 #include "lib/ops/reduce.h"
 #include "lib/run/optim_offload.h"
-#include "lib/run/optim_rows.h"
 #include <stdlib.h>
 
 /* List the own gradients in `buffers`, which has room for every param. @return their number */
@@ -44,7 +43,7 @@ static enum status reduce_own(struct run *r, reduction *reduce, bool counted_onl
 
 enum status optim_squares(struct run *r) {
     TRY(reduce_own(r, reduce_sum_of_squares, true, &run_scalars(r)[SCALAR_SQUARES]));
-    return optim_rows_squares(r, &run_scalars(r)[SCALAR_SQUARES]);
+    return run_emit(r, EVENT_GRAD_SQUARES);
 }
 
 void optim_exact_squares(struct run *r, double numbers[EXACT_NUMBERS]) {
@@ -99,6 +98,5 @@ enum status optim_step(struct run *r, const struct step_record *s) {
     const struct optimizer_settings a = optim_settings(&r->plan, s->result.lr, s->n_update + 1,
                                                        &s->on_device[SCALAR_MULTIPLIER]);
     TRY(update_on_device(r, &a));
-    TRY(optim_rows_step(r, s));
     return optim_offload_update(r, &a);
 }

@@ -108,14 +108,13 @@ struct run {
     void *reduce_work;
     struct comm_request *combining;      /* one for each param (combine.h) */
     struct optim_offload *offload;       /* NULL: no param is offloaded */
-    struct optim_rows *rows;             /* the update of tables (optim_rows.h), or NULL without tables */
-    struct hot_rows *hot;                /* caches of tables' rows (hot_rows.h), or NULL for tables on the device */
 
     /* Set by the techniques when they attach, at the end of run_create. */
     void *self[MAX_TECHNIQUES];
     struct subscription *subscriptions;
     int n_subscriptions;
     int64_t comm_taken;                  /* bytes of the techniques' part of the comm arena that are in use */
+    int64_t work_taken[N_TIERS];         /* and of their parts of the work arenas */
     struct step_loop loop;               /* step NULL: run_step's own body */
     enum mesh_axis norm_axis;            /* the ranks over which the norm is summed: all, or one replica's (local) */
     bool may_skip;                       /* a technique handles non-finite gradients, which otherwise end the run */
@@ -136,7 +135,7 @@ struct run {
     double unscale;                      /* 1 / loss_scale: the factor that undoes the loss scale */
     bool skipped;                        /* GRAD_UNSCALE found an overflow on some rank: this step updates nothing */
     bool apart;                          /* replicas have different weights now: do not save them */
-    double update_s;                     /* time in optim_norm and optim_step (profile.h) */
+    double update_s;                     /* time in optim_squares and optim_step, with their events (profile.h) */
 
     /* Set by every step that is finished, and by an evaluation. */
     int64_t n_done;                      /* steps finished */
@@ -231,6 +230,13 @@ void run_go_on_at_sample(struct run *, int64_t sample);
  *  multiple of ARENA_ALIGN misaligns the next block.
  *  @errors E_INTERNAL: more than was planned */
 enum status run_take_comm(struct run *, int64_t bytes, void **out);
+/** The same of a tier's work arena (bill.technique_work_bytes). It starts as zeros on the device; in host memory at the
+ *  start of a page (DISK_PAGE).  @errors E_INTERNAL: more than was planned */
+enum status run_take_work(struct run *, enum tier, int64_t bytes, void **out);
+
+/** Call the subscribers of an event that is of no param. A step calls them itself; those of the state, before reading
+ *  or loading it, EVENT_STATE_READ and EVENT_STATE_REPLACED.  @collective{none} @errors those of the subscribers */
+enum status run_emit(struct run *, enum event_kind);
 
 /** Refuse to run with more OpenMP threads than scratch was planned for, because kernels would write past the scratch.
  *  @errors E_INTERNAL  @collective{none} */

@@ -2,7 +2,6 @@
  * its own samples, P = 1 of dp; and the ids of as many replicas and features as its slot has. Any rank can read any
  * sample, so an owner of tables reads the ids of other ranks' samples itself, and no id is ever sent. */
 #include "lib/data/clicks.h"
-#include "lib/run/hot_rows.h"
 #include "lib/run/run_state.h"
 
 #include <inttypes.h>
@@ -41,17 +40,14 @@ enum status run_check_ids(const struct run *r, const struct data_split *split, i
     return OK;
 }
 
-/* A microbatch: its number, and its step's; in evaluation the step says nothing. */
-struct batch { int64_t step; int microbatch; };
-
 /* Sample b of replica p in a microbatch; NULL: beyond the end of the evaluation's. */
-static enum status sample_of(const struct run *r, struct batch at, const struct axis *P, int64_t p, int64_t b,
+static enum status sample_of(const struct run *r, int microbatch, const struct axis *P, int64_t p, int64_t b,
                              const int32_t **words) {
     const struct plan *plan = &r->plan;
-    int64_t number = schedule_first_sample(at.microbatch, (int)axis_global(P, p), plan->workers, plan->micro_batch) + b;
+    int64_t number = schedule_first_sample(microbatch, (int)axis_global(P, p), plan->workers, plan->micro_batch) + b;
     bool training = !r->evaluation;
     const struct data_split *split = training ? &r->train : &r->val;
-    int64_t i = training ? data_shuffled(split, (uint64_t)plan->seed, run_samples_before(r, at.step) + number)
+    int64_t i = training ? data_shuffled(split, (uint64_t)plan->seed, run_samples_before(r, r->n_step) + number)
                          : r->evaluation->first + number;
     *words = NULL;
     if (i >= data_split_samples(split)) return OK;
@@ -59,13 +55,13 @@ static enum status sample_of(const struct run *r, struct batch at, const struct 
     return OK;
 }
 
-static enum status fetch_ids(const struct run *r, struct batch at, int32_t *ids) {
+static enum status fetch_ids(const struct run *r, int microbatch, int32_t *ids) {
     const struct axis *a = shape_of(r, r->program.data[DATA_TOKENS])->axis;
     const int32_t *words;
     int64_t M = a[3].n, skip = 1 + shape_of(r, r->program.features)->axis[2].n;
     for (int64_t p = 0; p < a[0].n; p++)
         for (int64_t b = 0; b < a[2].n; b++) {
-            TRY(sample_of(r, at, &a[0], p, b, &words));
+            TRY(sample_of(r, microbatch, &a[0], p, b, &words));
             for (int64_t f = 0; f < a[1].n; f++) {
                 int32_t *bag = ids + ((p * a[1].n + f) * a[2].n + b) * M;
                 if (words) memcpy(bag, words + skip + (a[1].first + f) * M, (size_t)M * sizeof *bag);
@@ -75,29 +71,15 @@ static enum status fetch_ids(const struct run *r, struct batch at, int32_t *ids)
     return OK;
 }
 
-/* The rows that they name come to where kernels read them; and those of the microbatch after this one are begun. */
-static enum status fetch_rows(struct run *r, struct batch at, const int32_t *ids) {
-    int32_t *next = r->evaluation ? NULL : hot_rows_next_ids(r);
-    TRY(hot_rows_need(r, ids));
-    if (!next) return OK;
-    bool last = at.microbatch + 1 == r->plan.n_microbatches;
-    TRY(fetch_ids(r, last ? (struct batch){at.step + 1, 0} : (struct batch){at.step, at.microbatch + 1}, next));
-    return hot_rows_ahead(r, next);
-}
-
 enum status run_fetch_ids(void *self, int microbatch, int32_t *const data[N_DATA]) {
     struct run *r = self;
-    const struct batch at = {r->n_step, microbatch};
     int32_t *labels = data[DATA_TARGETS];
     const struct axis *a = shape_of(r, r->program.data[DATA_TARGETS])->axis;
     const int32_t *words;
     TRY(check_layout(r, r->evaluation ? &r->val : &r->train));
-    if (data[DATA_TOKENS]) {
-        TRY(fetch_ids(r, at, data[DATA_TOKENS]));
-        TRY(fetch_rows(r, at, data[DATA_TOKENS]));
-    }
+    if (data[DATA_TOKENS]) TRY(fetch_ids(r, microbatch, data[DATA_TOKENS]));
     for (int64_t i = 0; labels && i < a[0].n * a[1].n; i++) {
-        TRY(sample_of(r, at, &a[0], i / a[1].n, i % a[1].n, &words));
+        TRY(sample_of(r, microbatch, &a[0], i / a[1].n, i % a[1].n, &words));
         labels[i] = words ? words[0] : -1;
     }
     return OK;
@@ -110,7 +92,7 @@ enum status run_fetch_features(void *self, int microbatch, void *to) {
     const int32_t *words;
     int64_t X = a[2].n;
     for (int64_t i = 0; i < a[0].n * a[1].n; i++) {
-        TRY(sample_of(r, (struct batch){r->n_step, microbatch}, &a[0], i / a[1].n, i % a[1].n, &words));
+        TRY(sample_of(r, microbatch, &a[0], i / a[1].n, i % a[1].n, &words));
         for (int64_t k = 0; k < X; k++) {
             float x = 0;
             if (words) memcpy(&x, words + 1 + k, sizeof x);

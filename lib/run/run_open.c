@@ -3,9 +3,7 @@
 
 #include "lib/device/stopwatch.h"
 #include "lib/ops/reduce.h"
-#include "lib/run/hot_rows.h"
 #include "lib/run/optim_offload.h"
-#include "lib/run/optim_rows.h"
 #include "lib/run/products.h"
 #include <inttypes.h>
 #include <omp.h>
@@ -50,9 +48,6 @@ static enum status place_scalars(struct run *r) {
     TRY(d->clear(d, at, r->memory.run_bytes));
     r->health = (double *)at;
     r->reduce_work = at + arena_align((1 + STEPS_AHEAD * N_SCALARS) * sizeof(double));
-    char *rows = (char *)r->reduce_work + arena_align(reduce_work(r->program.device));
-    TRY(hot_rows_create(r, rows, &r->hot));
-    TRY(optim_rows_create(r, rows + hot_rows_work(&r->program), &r->rows));
     for (int i = 0; i < STEPS_AHEAD; i++) {
         void *pinned;
         TRY(d->pin(d, N_SCALARS * sizeof(double), &pinned));
@@ -126,6 +121,10 @@ static enum status attach(struct run *r) {
     if (r->comm_taken != r->bill.technique_comm_bytes)
         return FAIL(E_INTERNAL, "techniques requested %" PRId64 " comm bytes and took %" PRId64,
                     r->bill.technique_comm_bytes, r->comm_taken);
+    for (enum tier tier = 0; tier < N_TIERS; tier++)
+        if (r->work_taken[tier] != r->bill.technique_work_bytes[tier])
+            return FAIL(E_INTERNAL, "techniques requested %" PRId64 " work bytes and took %" PRId64,
+                        r->bill.technique_work_bytes[tier], r->work_taken[tier]);
     return OK;
 }
 
@@ -201,8 +200,6 @@ void run_destroy(struct run *r) {
         r->device->mark_fini(r->device, &r->record[i].mark);
     }
     optim_offload_destroy(r, &r->offload);
-    optim_rows_destroy(&r->rows);
-    hot_rows_destroy(&r->hot);
     stopwatch_destroy(&r->exec.stopwatch);
     exec_fini(&r->exec);
     for (enum tier tier = 0; tier < N_TIERS; tier++)
@@ -233,6 +230,17 @@ enum status run_take_comm(struct run *r, int64_t bytes, void **out) {
                     r->bill.technique_comm_bytes - r->comm_taken, r->bill.technique_comm_bytes);
     *out = arena_at(&r->arenas[TIER_DEVICE][ROLE_COMM], r->memory.technique_offset + r->comm_taken);
     r->comm_taken += bytes;
+    return OK;
+}
+
+/* The techniques' part is the last of the run's own numbers; in host memory, of the arena. */
+enum status run_take_work(struct run *r, enum tier tier, int64_t bytes, void **out) {
+    int64_t all = r->bill.technique_work_bytes[tier], left = all - r->work_taken[tier];
+    int64_t end = tier == TIER_DEVICE ? r->memory.run_bytes : r->memory.bytes[tier][ROLE_WORK];
+    if (bytes > left)
+        return FAIL(E_INTERNAL, "%" PRId64 " work bytes wanted, %" PRId64 " of %" PRId64 " left", bytes, left, all);
+    *out = arena_at(&r->arenas[tier][ROLE_WORK], end - left);
+    r->work_taken[tier] += bytes;
     return OK;
 }
 

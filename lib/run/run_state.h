@@ -19,7 +19,8 @@ enum status run_fetch(void *run, int microbatch, int32_t *const data[N_DATA]);
 
 /* ---- run_clicks.c: of a model of clicks (struct program) ---- */
 /* The executor's hooks, of a run: a microbatch's ids and labels (data: of those kinds, NULL where this rank has none),
- * its dense features; and in evaluation, the logits that the model gives it.  @errors E_DATA */
+ * its dense features; and in evaluation, the logits that the model gives it. A microbatch beyond the step's last is one
+ * of the next step.  @errors E_DATA */
 enum status run_fetch_ids(void *run, int microbatch, int32_t *const data[N_DATA]);
 enum status run_fetch_features(void *run, int microbatch, void *features);
 enum status run_see_scores(void *run, const void *logits, const int32_t *labels);
@@ -37,8 +38,6 @@ enum status run_settle(void *run, bool *again);
 /* The executor's hook for a param's event, of a run: call the subscribers. The param's weight or gradient lies in
  * `buffer`; final: as in struct event.  @errors those of the subscribers */
 enum status run_param_event(void *run, const struct param_event *);
-/* Call the subscribers of an event that belongs to no param. @errors those of the subscribers */
-enum status run_emit(struct run *, enum event_kind);
 /* Record spans (lib/base/span.h), if the run has a recorder: begin the step; end the phase and begin the next one; end
  * the step. */
 void run_record_step(struct run *);

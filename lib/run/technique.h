@@ -88,7 +88,8 @@ struct technique {
     const struct keeper *keeper;
 };
 
-/* Each phase of a step has its own event, so that the order in which techniques attach never matters. */
+/* Each phase of a step has its own event, so that the order in which techniques attach never matters. Events of the
+ * state come from those who read and load it: lib/checkpoint and keepers. */
 enum event_kind {
     EVENT_PARAM_AHEAD,    /* a block will use the param soon: a technique may start to fill event->buffer. Emitted for
                            * gathered params (param_is_gathered), and for whole params in forward */
@@ -100,8 +101,11 @@ enum event_kind {
     EVENT_GRAD_COMBINE,   /* own gradients are complete, and still scaled: the run has added all parts (combine.h) */
     EVENT_GRAD_UNSCALE,   /* look for non-finite gradients, agree to skip the step, set run.unscale */
     EVENT_GRAD_NORM,      /* the run computes the gradients' norm after this event */
-    EVENT_OPTIM_STEP,     /* the run has updated own elements */
+    EVENT_GRAD_SQUARES,   /* SCALAR_SQUARES has this rank's squares: add those of gradients that the run does not see */
+    EVENT_OPTIM_STEP,     /* the run has updated own elements: update what it does not see */
     EVENT_PARAM_PUBLISH,  /* own elements have changed: send them to the other ranks */
+    EVENT_STATE_READ,     /* between steps: the state is copied or saved next; updates that wait must be applied now */
+    EVENT_STATE_REPLACED, /* between steps: another state is loaded next; what waits must be dropped */
     N_EVENTS
 };
 struct event { enum event_kind kind; int param; void *buffer; bool final, forward; };   /* forward: from tape F */

@@ -1,8 +1,9 @@
 /* ranks: 1  device: cpu
  *
  * How a run calls techniques: which one takes a claim, the order of rewrites, the events of a step, and memory of the
- * comm arena. The techniques of this test only record their calls. */
+ * comm and work arenas. The techniques of this test only record their calls. */
 #include "driver/recipe.h"
+#include "lib/ops/reduce.h"
 #include "lib/run/run.h"
 #include "models/gpt/gpt.h"
 #include "tests/layouts.h"
@@ -40,7 +41,7 @@ static enum status wants_100_bytes(const struct plan *plan, const struct compile
 /* Record each event of a step as a letter. */
 static enum status write_event(struct run *r, void *self, const struct event *e) {
     (void)r, (void)self;
-    char letter[2] = {"ANDgSBCUMOP"[e->kind], 0};
+    char letter[2] = {"ANDgSBCUMQOPRL"[e->kind], 0};
     if (e->kind == EVENT_GRAD_READY && e->final) letter[0] = 'G';
     strcat(diary, letter);
     return OK;
@@ -58,6 +59,29 @@ static enum status take_100_bytes(struct run *r, void **self) {
     TRY(run_take_comm(r, 60, &first));
     TRY(run_take_comm(r, 40, &second));
     return (char *)second - (char *)first == 60 ? OK : FAIL(E_INTERNAL, "the second piece is not behind the first");
+}
+
+static enum status wants_work(const struct plan *plan, const struct compiled *p, struct bill *b) {
+    (void)plan, (void)p;
+    b->technique_work_bytes[TIER_DEVICE] += 100;
+    b->technique_work_bytes[TIER_HOST] += 50;
+    return OK;
+}
+static enum status take_work(struct run *r, void **self) {
+    char *device[2], *host;
+    (void)self;
+    TRY(run_take_work(r, TIER_DEVICE, 60, (void **)&device[0]));
+    TRY(run_take_work(r, TIER_DEVICE, 40, (void **)&device[1]));
+    TRY(run_take_work(r, TIER_HOST, 50, (void **)&host));
+    memset(device[0], 1, 100), memset(host, 1, 50);
+    bool behind = (char *)r->reduce_work + reduce_work(r->program.device) <= device[0];
+    bool right = device[1] - device[0] == 60 && behind && (uintptr_t)host % DISK_PAGE == 0;
+    return right ? OK : FAIL(E_INTERNAL, "the pieces are elsewhere");
+}
+static enum status take_51_host_bytes(struct run *r, void **self) {
+    void *out;
+    (void)self;
+    return run_take_work(r, TIER_HOST, 51, &out);
 }
 static enum status take_101_bytes(struct run *r, void **self) {
     void *out;
@@ -216,9 +240,20 @@ TEST(test_taking_more_or_less_than_asked_for_is_refused) {
     check_refused_take(&less, "requested 100 comm bytes and took 0");
 }
 
+TEST(test_techniques_take_the_work_bytes_they_asked_for) {
+    const struct technique t = {.name = "t", .wanted = always, .cost = wants_work, .attach = take_work};
+    const struct technique more = {.name = "more", .wanted = always, .cost = wants_work, .attach = take_51_host_bytes};
+    const struct technique less = {.name = "less", .wanted = always, .cost = wants_work};
+    int64_t comm;
+    assert_ok(create_once(&t, &comm));
+    check_refused_take(&more, "51 work bytes wanted, 50 of 50 left");
+    check_refused_take(&less, "requested 100 work bytes and took 0");
+}
+
 /* ---- events ---- */
 /* In each of two microbatches, forward and backward need (N) and drop (D) params, and backward reports gradients (g; G
- * for a final one). Then come, once each: B backward end, C combine, U unscale, M norm, O optimizer step, P publish. */
+ * for a final one). Then come, once each: B backward end, C combine, U unscale, M norm, Q squares, O optimizer step,
+ * P publish. No step sends R and L, which are of the state. */
 TEST(test_events_of_a_step_come_in_phases) {
     const struct technique t = {.name = "t", .wanted = always, .attach = listen_to_all};
     const struct technique *const list[] = {&t};
@@ -239,7 +274,7 @@ TEST(test_events_of_a_step_come_in_phases) {
     assert_ok(status);
     const char *phases = strchr(diary, 'B');
     assert_non_null(phases);
-    assert_string_equal(phases, "BCUMOP");
+    assert_string_equal(phases, "BCUMQOP");
     assert_int_equal(of['N'], of['D']);
     assert_int_equal(of['G'], n_params);                             /* each param is final once */
     assert_int_equal(of['g'], n_params + 2);                         /* not final in the first microbatch; wte has two
@@ -251,4 +286,5 @@ TESTS(unit_test(test_techniques_rewrite_in_the_order_of_the_recipe),
       unit_test(test_one_that_shards_the_batch_of_the_data_is_refused), unit_test(test_two_with_one_claim_are_refused),
       unit_test(test_one_that_yields_stands_back), unit_test(test_the_schedule_comes_from_who_has_one),
       unit_test(test_techniques_take_the_comm_bytes_they_asked_for),
-      unit_test(test_taking_more_or_less_than_asked_for_is_refused), unit_test(test_events_of_a_step_come_in_phases))
+      unit_test(test_taking_more_or_less_than_asked_for_is_refused),
+      unit_test(test_techniques_take_the_work_bytes_they_asked_for), unit_test(test_events_of_a_step_come_in_phases))

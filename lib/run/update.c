@@ -83,9 +83,9 @@ static enum status apply(struct run *r, const struct step_record *s) {
     TRY(time_from(r, &start));
     TRY(versions_begin_update(r));
     TRY(optim_step(r, s));
+    TRY(run_emit(r, EVENT_OPTIM_STEP));
     TRY(time_to(r, start));
     r->n_update = s->n_update + 1;
-    TRY(run_emit(r, EVENT_OPTIM_STEP));
     run_enter(r, PHASE_PUBLISH);
     return run_emit(r, EVENT_PARAM_PUBLISH);
 }

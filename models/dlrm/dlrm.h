@@ -8,7 +8,7 @@
  *   both        loss   = mean over samples of log(1 + e^logit) - label logit
  *
  * An MLP is linear, relu, linear, relu ...; the top's last layer has one output and no relu. Tables are learned by
- * rowwise Adagrad (lib/run/optim_rows.h), everything else by AdamW.
+ * rowwise Adagrad (lib/rows/optim_rows.h), everything else by AdamW.
  *
  * In the words of the plan: a sample is one token (seq 1), D is hidden, V is vocab. All features' tables have V rows:
  * ids are hashed into them.

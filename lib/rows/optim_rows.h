@@ -14,24 +14,24 @@
  * Source: Lian et al. 2021, "Persia". */
 #pragma once
 
-#include "lib/run/run.h"
+#include "lib/rows/hot_rows.h"
 
 struct optim_rows;
 enum { ROWS_MAX_DELAY = 64 };
 
 /** Bytes of the index of all tables; 0: there are none. After memory_plan_params. Pure. */
 int64_t optim_rows_work(const struct program *);
-/** `work`: memory of that number of bytes. *out NULL: no tables. @errors E_MEMORY  @collective{none} */
-enum status optim_rows_create(const struct run *, void *work, struct optim_rows **out);
+/** `work`: memory of that number of bytes; hot: the tables' caches, or NULL. Both are borrowed. *out NULL: no tables;
+ *  the functions below take NULL. @errors E_MEMORY  @collective{none} */
+enum status optim_rows_create(const struct run *, void *work, struct hot_rows *hot, struct optim_rows **out);
 void optim_rows_destroy(struct optim_rows **);
 
 /** Add the squares of this step's coalesced gradients to *sum. @collective{none} @errors those of rows_squares */
-enum status optim_rows_squares(const struct run *, double *sum);
-/** The step's factor is known: its records wait from now on, and those that have waited for `delay` steps are applied.
- *  @collective{none} @errors those of rows_update */
-enum status optim_rows_step(struct run *, const struct step_record *);
-/** Apply all waiting records, in order; then a checkpoint can read the tables. @collective{none}
- *  @errors those of rows_update, E_IO */
-enum status optim_rows_settle(struct run *);
-/** Drop waiting records and cached rows: the run goes on from another state. @collective{none} @errors E_IO */
-enum status optim_rows_forget(struct run *);
+enum status optim_rows_squares(struct optim_rows *, int64_t step, double *sum);
+/** The factor of a step is known, and its rate: its records wait from now on, and those that have waited for `delay`
+ *  steps are applied. factor NaN: they change nothing.  @collective{none} @errors those of rows_update, E_IO */
+enum status optim_rows_step(struct optim_rows *, int64_t step, double lr, double factor);
+/** Apply all waiting records, in order. @collective{none} @errors those of rows_update, E_IO */
+enum status optim_rows_settle(struct optim_rows *);
+/** Drop all waiting records: the run goes on from another state. @collective{none} */
+void optim_rows_forget(struct optim_rows *);

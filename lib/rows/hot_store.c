@@ -1,4 +1,4 @@
-#include "lib/run/hot_store.h"
+#include "lib/rows/hot_store.h"
 
 #include "lib/base/integer.h"
 #include <stdlib.h>

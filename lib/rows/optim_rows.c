@@ -1,7 +1,5 @@
-#include "lib/run/optim_rows.h"
+#include "lib/rows/optim_rows.h"
 
-#include "lib/ops/rec/rows.h"
-#include "lib/run/hot_rows.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -10,6 +8,8 @@ struct table { struct rows rows; const struct param *w; int64_t sorted; };
 
 /* factor: of the steps that wait, by number modulo their count; rates are those of the step that applies. */
 struct optim_rows {
+    struct hot_rows *hot;                /* borrowed; NULL: the rows are in memory */
+    double eps;
     int n, delay;
     int64_t next, end;                   /* steps next .. end - 1 wait */
     double factor[ROWS_MAX_DELAY + 1], lr;
@@ -50,7 +50,7 @@ static struct table table_of(const struct program *p, int i, void *work) {
     return (struct table){r, w, -1};
 }
 
-enum status optim_rows_create(const struct run *r, void *work, struct optim_rows **out) {
+enum status optim_rows_create(const struct run *r, void *work, struct hot_rows *hot, struct optim_rows **out) {
     const struct program *p = &r->program;
     char *at = work;
     int n = 0;
@@ -59,6 +59,7 @@ enum status optim_rows_create(const struct run *r, void *work, struct optim_rows
     if (n == 0) return OK;
     struct optim_rows *o = *out = calloc(1, sizeof *o + (size_t)n * sizeof *o->table);
     if (!o) return FAIL(E_MEMORY, "no memory for %d tables", n);
+    o->hot = hot, o->eps = r->plan.eps;
     for (int i = 0; i < p->n_params; i++) {
         if (!is_table(p, i)) continue;
         o->table[o->n++] = table_of(p, i, at);
@@ -80,47 +81,44 @@ static void sort(struct table *t, int64_t step) {
     t->sorted = step;
 }
 
-enum status optim_rows_squares(const struct run *r, double *sum) {
-    for (int i = 0; r->rows && i < r->rows->n; i++) {
+enum status optim_rows_squares(struct optim_rows *o, int64_t step, double *sum) {
+    for (int i = 0; o && i < o->n; i++) {
         double squares;
-        r->rows->table[i].sorted = -1;                               /* new records, perhaps of a step done again */
-        sort(&r->rows->table[i], r->n_step);
-        TRY(rows_squares(&r->rows->table[i].rows, &squares));
+        o->table[i].sorted = -1;                                     /* new records, perhaps of a step done again */
+        sort(&o->table[i], step);
+        TRY(rows_squares(&o->table[i].rows, &squares));
         *sum += squares;
     }
     return OK;
 }
 
-static enum status apply_next(struct run *r, struct optim_rows *o) {
+static enum status apply_next(struct optim_rows *o) {
     int64_t step = o->next++;
     for (int i = 0; i < o->n; i++) {
         struct table *t = &o->table[i];
         sort(t, step);
         double factor = o->factor[step % (o->delay + 1)];
-        if (!isnan(factor)) TRY(hot_rows_need_to_update(r, t->w, &t->rows));
-        TRY(rows_update(&t->rows, o->lr * t->w->lr_scale, r->plan.eps, factor));
+        if (!isnan(factor)) TRY(hot_rows_need_to_update(o->hot, t->w, &t->rows));
+        TRY(rows_update(&t->rows, o->lr * t->w->lr_scale, o->eps, factor));
     }
     return OK;
 }
 
-enum status optim_rows_step(struct run *r, const struct step_record *s) {
-    struct optim_rows *o = r->rows;
+enum status optim_rows_step(struct optim_rows *o, int64_t step, double lr, double factor) {
     if (!o) return OK;
-    if (o->next == o->end) o->next = s->n_step;
-    o->end = s->n_step + 1;
-    o->lr = s->result.lr;
-    o->factor[s->n_step % (o->delay + 1)] = s->on_device[SCALAR_MULTIPLIER];
-    while (o->end - o->next > o->delay) TRY(apply_next(r, o));
+    if (o->next == o->end) o->next = step;
+    o->end = step + 1;
+    o->lr = lr;
+    o->factor[step % (o->delay + 1)] = factor;
+    while (o->end - o->next > o->delay) TRY(apply_next(o));
     return OK;
 }
 
-enum status optim_rows_settle(struct run *r) {
-    struct optim_rows *o = r->rows;
-    while (o && o->next < o->end) TRY(apply_next(r, o));
-    return hot_rows_write_back(r);
+enum status optim_rows_settle(struct optim_rows *o) {
+    while (o && o->next < o->end) TRY(apply_next(o));
+    return OK;
 }
 
-enum status optim_rows_forget(struct run *r) {
-    if (r->rows) r->rows->next = r->rows->end = 0;
-    return hot_rows_forget(r);
+void optim_rows_forget(struct optim_rows *o) {
+    if (o) o->next = o->end = 0;
 }

@@ -1,6 +1,6 @@
-#include "lib/run/hot_rows.h"
+#include "lib/rows/hot_rows.h"
 
-#include "lib/run/hot_store.h"
+#include "lib/rows/hot_store.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,34 +103,30 @@ static enum status make_table(struct run *r, int i, char *work, char **window, s
     return hot_store_create(&t->store);
 }
 
-enum status hot_rows_create(struct run *r, void *work, struct hot_rows **out) {
+enum status hot_rows_create(struct run *r, void *work, void *window, struct hot_rows **out) {
     const struct program *p = &r->program;
-    const struct arena *host = &r->arenas[TIER_HOST][ROLE_WORK];
-    int64_t window_bytes = hot_rows_window(p, plan_window_bytes(&r->plan));
-    char *at = work, *window = NULL;
+    char *at = work, *pages = window;
     int n = 0;
     for (int i = 0; i < p->n_params; i++) n += is_hot(p, i);
     *out = NULL;
     if (n == 0) return OK;
     struct hot_rows *h = *out = calloc(1, sizeof *h + (size_t)n * sizeof *h->table);
     if (!h) return FAIL(E_MEMORY, "no memory for the caches of %d tables", n);
-    if (window_bytes) {
-        window = arena_at(host, round_up(r->blocks.bytes, DISK_PAGE));
-        memset(window, 0, (size_t)window_bytes);
-    }
+    int64_t window_bytes = hot_rows_window(p, plan_window_bytes(&r->plan));
+    if (window_bytes) memset(window, 0, (size_t)window_bytes);
     for (int i = 0; i < p->n_params; i++) {
         if (!is_hot(p, i)) continue;
-        TRY(make_table(r, i, at, &window, &h->table[h->n++]));
+        TRY(make_table(r, i, at, &pages, &h->table[h->n++]));
         at += layout_of(p, i).bytes;
     }
     h->next_ids = (int32_t *)at;
     return OK;
 }
 
-void hot_rows_destroy(struct hot_rows **hot) {
-    for (int i = 0; *hot && i < (*hot)->n; i++) hot_store_destroy(&(*hot)->table[i].store);
-    free(*hot);
-    *hot = NULL;
+void hot_rows_destroy(struct hot_rows **h) {
+    for (int i = 0; *h && i < (*h)->n; i++) hot_store_destroy(&(*h)->table[i].store);
+    free(*h);
+    *h = NULL;
 }
 
 /* ---- which rows are wanted ---- */
@@ -189,9 +185,9 @@ static enum status move_all(struct hot_table *t) {
     return OK;
 }
 
-enum status hot_rows_need(struct run *r, const int32_t *ids) {
-    for (int i = 0; r->hot && i < r->hot->n; i++) {
-        struct hot_table *t = &r->hot->table[i];
+enum status hot_rows_need(struct hot_rows *h, const int32_t *ids) {
+    for (int i = 0; h && i < h->n; i++) {
+        struct hot_table *t = &h->table[i];
         TRY(hot_store_finish(&t->store));                            /* what was begun ahead */
         begin(t);
         want_ids(t, ids);
@@ -201,14 +197,14 @@ enum status hot_rows_need(struct run *r, const int32_t *ids) {
     return OK;
 }
 
-static struct hot_table *table_of(const struct run *r, const struct param *w) {
-    for (int i = 0; r->hot && i < r->hot->n; i++)
-        if (r->hot->table[i].w == w) return &r->hot->table[i];
+static struct hot_table *table_of(struct hot_rows *h, const struct param *w) {
+    for (int i = 0; h && i < h->n; i++)
+        if (h->table[i].w == w) return &h->table[i];
     return NULL;
 }
 
-enum status hot_rows_need_to_update(struct run *r, const struct param *w, const struct rows *rows) {
-    struct hot_table *t = table_of(r, w);
+enum status hot_rows_need_to_update(struct hot_rows *h, const struct param *w, const struct rows *rows) {
+    struct hot_table *t = table_of(h, w);
     if (!t) return OK;
     TRY(hot_store_finish(&t->store));
     begin(t);
@@ -220,12 +216,12 @@ enum status hot_rows_need_to_update(struct run *r, const struct param *w, const 
 }
 
 /* ---- ahead ---- */
-int32_t *hot_rows_next_ids(const struct run *r) { return r->hot ? r->hot->next_ids : NULL; }
+int32_t *hot_rows_next_ids(const struct hot_rows *h) { return h ? h->next_ids : NULL; }
 
 /* In addition to what is held: `now` stays. A row that is not yet wanted is not counted. */
-enum status hot_rows_ahead(struct run *r, const int32_t *ids) {
-    for (int i = 0; r->hot && i < r->hot->n; i++) {
-        struct hot_table *t = &r->hot->table[i];
+enum status hot_rows_ahead(struct hot_rows *h, const int32_t *ids) {
+    for (int i = 0; h && i < h->n; i++) {
+        struct hot_table *t = &h->table[i];
         struct hot_traffic before = t->traffic;
         TRY(hot_store_finish(&t->store));
         t->n_moves = 0;
@@ -255,14 +251,14 @@ static enum status write_back(struct hot_table *t) {
     return hot_store_wait(&t->store);
 }
 
-enum status hot_rows_write_back(struct run *r) {
-    for (int i = 0; r->hot && i < r->hot->n; i++) TRY(write_back(&r->hot->table[i]));
+enum status hot_rows_write_back(struct hot_rows *h) {
+    for (int i = 0; h && i < h->n; i++) TRY(write_back(&h->table[i]));
     return OK;
 }
 
-enum status hot_rows_forget(struct run *r) {
-    for (int i = 0; r->hot && i < r->hot->n; i++) {
-        struct hot_table *t = &r->hot->table[i];
+enum status hot_rows_forget(struct hot_rows *h) {
+    for (int i = 0; h && i < h->n; i++) {
+        struct hot_table *t = &h->table[i];
         TRY(hot_store_finish(&t->store));
         TRY(hot_store_wait(&t->store));
         empty(t);
@@ -270,10 +266,10 @@ enum status hot_rows_forget(struct run *r) {
     return OK;
 }
 
-struct hot_traffic hot_rows_traffic(const struct run *r) {
+struct hot_traffic hot_rows_traffic(const struct hot_rows *h) {
     struct hot_traffic sum = {0};
-    for (int i = 0; r->hot && i < r->hot->n; i++) {
-        const struct hot_traffic *t = &r->hot->table[i].traffic;
+    for (int i = 0; h && i < h->n; i++) {
+        const struct hot_traffic *t = &h->table[i].traffic;
         sum.wanted += t->wanted, sum.fetched += t->fetched, sum.ahead += t->ahead, sum.written += t->written;
     }
     return sum;

@@ -38,29 +38,30 @@ int64_t hot_rows_of_step(const struct program *, int param, int n_microbatches);
 int64_t hot_rows_work(const struct program *);
 int64_t hot_rows_window(const struct program *, int64_t window_bytes);
 
-/** work: hot_rows_work bytes; window: where its pages begin in the host's work arena. *out NULL: no caches.
+/** work: hot_rows_work bytes; window: hot_rows_window bytes from the start of a page. Both are borrowed. *out NULL: no
+ *  caches; the functions below take NULL.
  *  @errors E_MEMORY, E_DEVICE  @collective{none} */
-enum status hot_rows_create(struct run *, void *work, struct hot_rows **out);
+enum status hot_rows_create(struct run *, void *work, void *window, struct hot_rows **out);
 void hot_rows_destroy(struct hot_rows **);
 
 /** Bring the rows of these ids, int32 (P,F,B,M) of a microbatch, into their slots. Other rows may be evicted.
  *  @collective{none} @errors E_IO */
-enum status hot_rows_need(struct run *, const int32_t *ids);
+enum status hot_rows_need(struct hot_rows *, const int32_t *ids);
 /** The same for rows of one table that an update will change. rows: sorted occurrences. @errors E_IO */
-enum status hot_rows_need_to_update(struct run *, const struct param *, const struct rows *);
+enum status hot_rows_need_to_update(struct hot_rows *, const struct param *, const struct rows *);
 /** Begin to fetch the rows of the ids of the next hot_rows_need; those of the last one stay.
  *  @collective{none} @errors E_IO */
-enum status hot_rows_ahead(struct run *, const int32_t *ids);
+enum status hot_rows_ahead(struct hot_rows *, const int32_t *ids);
 /** Room for the ids of one microbatch; NULL: there are no caches, and nothing to fetch ahead. */
-int32_t *hot_rows_next_ids(const struct run *);
+int32_t *hot_rows_next_ids(const struct hot_rows *);
 
 /** Write all changed rows to the store. @collective{none} @errors E_IO */
-enum status hot_rows_write_back(struct run *);
+enum status hot_rows_write_back(struct hot_rows *);
 /** Empty the cache: the store is about to change. @collective{none} @errors E_IO */
-enum status hot_rows_forget(struct run *);
+enum status hot_rows_forget(struct hot_rows *);
 
-/* Counts since the run was created, over all tables. wanted: rows that microbatches use, each once per microbatch;
+/* Counts since the caches were created, over all tables. wanted: rows that microbatches use, each once per microbatch;
  * fetched: those of them that were read from the store; ahead: reads that began early; written: rows that were written
  * back. */
 struct hot_traffic { int64_t wanted, fetched, ahead, written; };
-struct hot_traffic hot_rows_traffic(const struct run *);
+struct hot_traffic hot_rows_traffic(const struct hot_rows *);
