@@ -60,25 +60,24 @@ static json_t *line_json(const struct compare_columns *c, const struct compare_e
     char text[COMPARE_CELL_BYTES];
     json_t *line = json_pack("[o]", report_text(compare_row_name(e->row)));
     for (int i = 0; i < c->n && e->row->status == OK; i++) {
-        if (!compare_column_used(&c->column[i], entries, n)) continue;
+        if (!compare_column_width(&c->column[i], entries, n)) continue;
         compare_cell(&c->column[i], e, text);
         json_array_append_new(line, json_string(text));
     }
     if (e->row->status == OK) return line;
     char reason[COMPARE_REASON_BYTES + 64];
-    snprintf(reason, sizeof reason, "%s: %s %s", compare_row_status(e->row), status_name(e->row->status),
-             e->row->reason);
+    compare_reason(e->row, reason);
     json_array_append_new(line, json_pack("{s:o}", "reason", report_text(reason)));
     return line;
 }
 
-static json_t *table_json(const char *id, const struct compare_columns *c, const struct compare_entry *entries, int n) {
+static json_t *table_json(const struct compare_columns *c, const struct compare_entry *entries, int n) {
     json_t *heads = json_pack("[s]", "strategy"), *rows = json_array();
     for (int i = 0; i < c->n; i++)
-        if (compare_column_used(&c->column[i], entries, n))
+        if (compare_column_width(&c->column[i], entries, n))
             json_array_append_new(heads, json_pack("{s:s, s:s}", "text", c->column[i].full, "title", c->column[i].key));
     for (int i = 0; i < n; i++) json_array_append_new(rows, line_json(c, entries, n, &entries[i]));
-    return json_pack("{s:s, s:s, s:o, s:o}", "id", id, "caption", c->caption, "heads", heads, "rows", rows);
+    return json_pack("{s:s, s:s, s:o, s:o}", "id", c->id, "caption", c->caption, "heads", heads, "rows", rows);
 }
 
 struct results { const struct compare_entry *entries; int n; };
@@ -91,11 +90,9 @@ static enum status add_results(json_t *page, const struct compare_row *rows, int
     struct compare_entry *entries = compare_entries(rows, n);
     if (!entries) return FAIL(E_MEMORY, "no memory for a table of %d strategies", n);
     const struct results results = {entries, n};
-    json_t *tables = json_pack("[o, o]", table_json("memory-table", &compare_memory_columns, entries, n),
-                               table_json("speed-table", &compare_speed_columns, entries, n));
-    bool forecast = false;
-    for (int i = 0; i < n; i++) forecast |= rows[i].predicted_step_s > 0;
-    if (forecast) json_array_append_new(tables, table_json("forecast-table", &compare_forecast_columns, entries, n));
+    json_t *tables = json_array();
+    for (int i = 0; i < compare_tables_used(rows, n); i++)
+        json_array_append_new(tables, table_json(&compare_tables[i], entries, n));
     json_object_set_new(page, "conclusion", report_words(print_conclusion, &results));
     json_object_set_new(page, "tables", tables);
     compare_entries_free(entries, n);

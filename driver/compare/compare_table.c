@@ -88,17 +88,19 @@ static const struct compare_column FORECAST[] = {
 };
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 
-const struct compare_columns compare_memory_columns =
-    {"Memory, MiB on the rank that has most: planned peak by role; measured in the arenas; resident in the process",
-     MEMORY, COUNT(MEMORY)};
-const struct compare_columns compare_speed_columns =
-    {"Speed, per step: MiB sent by the rank that sends most; ms waited, mean of the ranks; bubble: share of the step "
+const struct compare_columns compare_tables[COMPARE_TABLES] = {
+    {"memory-table",
+     "Memory, MiB on the rank that has most: planned peak by role; measured in the arenas; resident in the process",
+     MEMORY, COUNT(MEMORY)},
+    {"speed-table",
+     "Speed, per step: MiB sent by the rank that sends most; ms waited, mean of the ranks; bubble: share of the step "
      "spent waiting for pipeline neighbors",
-     SPEED, COUNT(SPEED)};
-const struct compare_columns compare_forecast_columns =
-    {"Predicted on --cluster, against measured, per step: spread: how far passes lie apart; work: processor time of "
+     SPEED, COUNT(SPEED)},
+    {"forecast-table",
+     "Predicted on --cluster, against measured, per step: spread: how far passes lie apart; work: processor time of "
      "all ranks, without operations between them",
-     FORECAST, COUNT(FORECAST)};
+     FORECAST, COUNT(FORECAST)},
+};
 
 struct compare_entry *compare_entries(const struct compare_row *rows, int n_rows) {
     struct compare_entry *entries = calloc((size_t)n_rows, sizeof *entries);
@@ -137,13 +139,15 @@ void compare_cell(const struct compare_column *c, const struct compare_entry *e,
     }
 }
 
-bool compare_column_used(const struct compare_column *c, const struct compare_entry *entries, int n) {
-    char text[COMPARE_CELL_BYTES];
-    for (int i = 0; i < n; i++) {
-        compare_cell(c, &entries[i], text);
-        if (text[0]) return true;
-    }
-    return false;
+int compare_tables_used(const struct compare_row *rows, int n_rows) {
+    int i = 0;
+    while (i < n_rows && !(rows[i].predicted_step_s > 0)) i++;
+    return i < n_rows ? COMPARE_TABLES : COMPARE_TABLES - 1;
+}
+
+void compare_reason(const struct compare_row *row, char text[COMPARE_REASON_BYTES + 64]) {
+    snprintf(text, COMPARE_REASON_BYTES + 64, "%s: %s %s", compare_row_status(row), status_name(row->status),
+             row->reason);
 }
 
 /* ---- laying out ---- */
@@ -160,8 +164,7 @@ static void print_name(FILE *f, const char *name, int width) {
     else fprintf(f, "%.*s...", width - 3, name);                     /* the files have the whole name */
 }
 
-/* 0 if no row has text in the column. */
-static int column_width(const struct compare_column *c, const struct compare_entry *entries, int n) {
+int compare_column_width(const struct compare_column *c, const struct compare_entry *entries, int n) {
     char text[COMPARE_CELL_BYTES];
     int width = 0;
     for (int i = 0; i < n; i++) {
@@ -186,46 +189,36 @@ static void print_sentence(FILE *f, const char *text, int at) {
     fputc('\n', f);
 }
 
-static void print_reason(FILE *f, const struct compare_row *row, int at) {
-    char text[COMPARE_REASON_BYTES + 64];
-    snprintf(text, sizeof text, "%s: %s %s", compare_row_status(row), status_name(row->status), row->reason);
-    print_sentence(f, text, at);
-}
-
-struct table { const struct compare_column *columns; int n_columns, name_width, width[MOST_COLUMNS]; };
-
-static void print_head(FILE *f, struct table *t, const struct compare_entry *entries, int n) {
-    t->name_width = name_width(entries, n);
-    fprintf(f, "%-*s", t->name_width, "strategy");
-    for (int c = 0; c < t->n_columns; c++) {
-        t->width[c] = column_width(&t->columns[c], entries, n);
-        if (t->width[c]) fprintf(f, "  %*s", t->width[c], t->columns[c].title);
-    }
-    fputc('\n', f);
-}
-
-static void print_cells(FILE *f, const struct table *t, const struct compare_entry *e) {
+static void print_cells(FILE *f, const struct compare_columns *t, const int *width, const struct compare_entry *e) {
     char text[COMPARE_CELL_BYTES];
-    for (int c = 0; c < t->n_columns; c++) {
-        compare_cell(&t->columns[c], e, text);
-        if (t->width[c]) fprintf(f, "  %*s", t->width[c], text);
+    for (int c = 0; c < t->n; c++) {
+        compare_cell(&t->column[c], e, text);
+        if (width[c]) fprintf(f, "  %*s", width[c], text);
     }
     fputc('\n', f);
 }
 
 /* Only the first table prints reasons, because they are long. */
-static void print_table(FILE *f, struct table t, const struct compare_entry *entries, int n, bool reasons) {
-    print_head(f, &t, entries, n);
+static void print_table(FILE *f, const struct compare_columns *t, const struct compare_entry *entries, int n) {
+    const int name = name_width(entries, n);
+    int width[MOST_COLUMNS];
+    char reason[COMPARE_REASON_BYTES + 64];
+    fprintf(f, "\n%s\n%-*s", t->caption, name, "strategy");
+    for (int c = 0; c < t->n; c++) {
+        width[c] = compare_column_width(&t->column[c], entries, n);
+        if (width[c]) fprintf(f, "  %*s", width[c], t->column[c].title);
+    }
+    fputc('\n', f);
     for (int i = 0; i < n; i++) {
         const struct compare_row *row = entries[i].row;
-        print_name(f, compare_row_name(row), t.name_width);
+        print_name(f, compare_row_name(row), name);
         if (row->status == OK) {
-            print_cells(f, &t, &entries[i]);
+            print_cells(f, t, width, &entries[i]);
             continue;
         }
         fputs("  ", f);
-        if (reasons) print_reason(f, row, t.name_width + 2);
-        else fprintf(f, "%s\n", compare_row_status(row));
+        compare_reason(row, reason);
+        print_sentence(f, t == compare_tables ? reason : compare_row_status(row), name + 2);
     }
 }
 
@@ -258,20 +251,10 @@ void compare_conclusion(FILE *f, const struct compare_entry *entries, int n) {
     print_fastest(f, fastest);
 }
 
-static void print_columns(FILE *f, const struct compare_columns *c, const struct compare_entry *entries, int n,
-                          bool reasons) {
-    fprintf(f, "\n%s\n", c->caption);
-    print_table(f, (struct table){.columns = c->column, .n_columns = c->n}, entries, n, reasons);
-}
-
 void compare_table_print(FILE *f, const struct compare_row *rows, int n_rows) {
     struct compare_entry *entries = compare_entries(rows, n_rows);
     if (!entries) return;                                            /* the files have all numbers */
-    print_columns(f, &compare_memory_columns, entries, n_rows, true);
-    print_columns(f, &compare_speed_columns, entries, n_rows, false);
-    bool forecast = false;
-    for (int i = 0; i < n_rows; i++) forecast |= rows[i].predicted_step_s > 0;
-    if (forecast) print_columns(f, &compare_forecast_columns, entries, n_rows, false);
+    for (int i = 0; i < compare_tables_used(rows, n_rows); i++) print_table(f, &compare_tables[i], entries, n_rows);
     fprintf(f, "\nunaccounted: code, libraries, MPI, the heap; rest: weights that two stages share, and what all "
                "ranks agree on; distance: of the last loss from the first row's, relative\n");
     bool coded = false, quantized = false, apart = false;

@@ -23,16 +23,21 @@ struct compare_column {
     const char *key;                                                 /* in compare.json; "a + b": their sum */
     enum compare_cell_kind kind;
 };
-struct compare_columns { const char *caption; const struct compare_column *column; int n; };
-extern const struct compare_columns compare_memory_columns, compare_speed_columns, compare_forecast_columns;
+struct compare_columns { const char *id, *caption; const struct compare_column *column; int n; };
+enum { COMPARE_TABLES = 3 };
+extern const struct compare_columns compare_tables[COMPARE_TABLES]; /* memory, speed, forecast */
 
 /** The rows with their numbers. @return [n_rows], freed with compare_entries_free; NULL: no memory */
 struct compare_entry *compare_entries(const struct compare_row *rows, int n_rows);
 void compare_entries_free(struct compare_entry *, int n);
 /** Write the text of a cell: "" for a row that did not run. */
 void compare_cell(const struct compare_column *, const struct compare_entry *, char text[COMPARE_CELL_BYTES]);
-/** Does any row have text in this column? */
-bool compare_column_used(const struct compare_column *, const struct compare_entry *, int n);
+/** The widest text of a column and its title, in characters; 0: no row has text in it. */
+int compare_column_width(const struct compare_column *, const struct compare_entry *, int n);
+/** The number of tables with numbers: the forecast has none if no row was predicted. */
+int compare_tables_used(const struct compare_row *rows, int n_rows);
+/** Why a row has no numbers, as "refused: E_CONFIG ...". */
+void compare_reason(const struct compare_row *, char text[COMPARE_REASON_BYTES + 64]);
 /** Print the line "Least memory ... Most tokens per second ...", or nothing if no row ran. */
 void compare_conclusion(FILE *, const struct compare_entry *, int n);
 
