@@ -88,7 +88,7 @@ int kept_find(struct kept *k, const char *name, int *first) {
     return n;
 }
 
-/* The last summand of an element: its piece plus 1 (0: none) and its value. n: the element's summands so far. Pieces are
+/* The last summand of an element: its piece plus 1 (0: none), and its value. n: the summands so far. Pieces are
  * sorted by part, so a summand that two ranks hold comes twice in a row. */
 struct seen { int piece, n; double value; };
 struct putting { struct whole *w; const struct kept *k; int first, piece; struct seen *seen; double apart, most; };
