@@ -12,7 +12,7 @@
  *
  * Error feedback: the rounding error of encoding is kept as a residual, and added to the next input of the encoder. One
  * residual belongs to this rank's terms (all parts), the other to the sum (this rank's part). Over many steps no error
- * is lost, because it is only added later.
+ * is lost, because the residual is added in a later step.
  *
  * Source: Seide et al. 2014, "1-bit stochastic gradient descent", section 3; Karimireddy et al. 2019. */
 #pragma once
@@ -44,8 +44,8 @@ void coded_forget(struct coded *, int64_t first, int64_t n);
 /** Start the reduce-scatter of x (count), which is only read until coded_reduce_scatter_wait.
  *  @collective{group} @errors E_COMM */
 enum status coded_reduce_scatter_start(struct coded *, float *x);
-/** After the start: subtract from x (count) what its codes decode to, so that x becomes the rounding error. For callers
- *  that keep the residuals themselves; `residual` is NULL then. @collective{none} */
+/** After the start: subtract the decoded codes from x (count), so that x becomes the rounding error. For callers that
+ *  keep the residuals themselves; `residual` is NULL then. @collective{none} */
 void coded_subtract_sent(const struct coded *, float *x);
 /** Wait until this rank's part of x is the sum. The other elements of x are unchanged. @collective{group} @errors
  *  E_TIMEOUT, E_COMM */

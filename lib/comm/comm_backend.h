@@ -63,15 +63,15 @@ static inline bool comm_is_message(enum comm_op op) { return op == COMM_SEND || 
 /* Sets the process identity to "rank r/n @host". */
 void comm_world_identity(void);
 
-/* comm_group.c: the oldest group of more than one rank, which starts a list of all; the two groups that comm owns; and
- * a group with its counters writable */
+/* comm_group.c. group_first: the oldest group of more than one rank, which starts a list of all. group_counting: the
+ * same group, with writable counters. The world: open and close the two groups that comm owns */
 struct group *group_first(void);
 struct group *group_counting(const struct group *);
 enum status group_open_world(void);   /* @collective{every process of the job} @errors E_COMM, E_MEMORY */
 void group_close_world(void);         /* @collective{every process of the job} */
 
-/* comm_world.c: the recorder of operations, or NULL; their observer; and enter and leave around code whose time adds to
- * comm_work_s */
+/* comm_world.c: the recorder of operations, or NULL; the watcher of calls. comm_enter and comm_leave enclose code whose
+ * time counts in comm_work_s */
 struct spans *comm_recorder(void);
 struct comm_watch comm_watching(void);
 double comm_enter(void);

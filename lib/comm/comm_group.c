@@ -3,8 +3,8 @@
  * A group is a communicator with a name for error messages, a backend chosen by its size, and the world ranks of its
  * members. Error messages name world ranks, because these are in the user's job listing.
  *
- * The API takes `const struct group *`, because a group's ranks never change. Its counters do; group_counting is the
- * one place where the const is removed (no group is ever defined const). */
+ * The API takes `const struct group *`, because a group's ranks never change. But its counters change. Only
+ * group_counting removes the const for them (no group is ever defined const). */
 #include "lib/comm/transport/host_transport.h"
 #include "lib/comm/comm_device.h"
 #include "lib/comm/flight/flight.h"

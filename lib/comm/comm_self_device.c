@@ -16,7 +16,7 @@ struct letter {
     const struct group *group;
     struct comm_call call;
     struct pinned *pinned;
-    struct device_mark mark;                     /* pinned is free */
+    struct device_mark mark;                     /* when it is done, `pinned` is free */
     struct letter *next;
 };
 static struct letter *letters, *spent;           /* in order of their calls; matched ones whose marks are not done */

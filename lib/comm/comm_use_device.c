@@ -33,7 +33,7 @@ void comm_device_leave(void) {
 static enum status open_groups(void) {
     enum status status = OK;
     for (struct group *g = group_first(); g; g = g->next) {
-        enum status opened = comm_device_group_open(g);  /* a rank that failed continues: the others wait for it */
+        enum status opened = comm_device_group_open(g);  /* a failed rank continues, because the others wait for it */
         if (status == OK) status = opened;
     }
     return status;

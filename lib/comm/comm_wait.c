@@ -57,7 +57,7 @@ static enum status test_until(struct comm_request *request, double deadline_s, b
         comm_hops_progress();
         comm_device_progress();
         TRY(serve());
-        double now_s = clock_s(); /* after the test: a rank that was stopped still finds what came meanwhile */
+        double now_s = clock_s(); /* after the test, so that a rank that was stopped still finds its messages */
         if (now_s >= deadline_s && !idle) return OK;
         if (now_s >= next_answer_s) {
             roll_answer();

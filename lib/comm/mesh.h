@@ -44,8 +44,8 @@ const char *mesh_axis_name(enum mesh_axis);
 bool mesh_dim_is_shown(enum mesh_dim, int64_t n);
 
 /** Ranks along each dimension, as options give them; 0: not given, and counts as 1. cp_heads: ranks along cp that shard
- *  heads together; ep: replicas that shard experts; shard: replicas that share a state; 0: all. It divides the number
- *  of replicas; ep divides shard, or shard divides ep. */
+ *  heads together; ep: replicas that shard experts; shard: replicas that share a state, 0: all. shard divides the
+ *  number of replicas; ep divides shard, or shard divides ep. */
 struct mesh_sizes { MESH_DIMS(int64_t); int64_t cp_heads, ep, shard; };
 
 /** The place of one rank in a layout: the number of ranks along each dimension, and its coordinates. */

@@ -24,9 +24,9 @@
 #include "lib/comm/membership/membership.h"
 
 #define OWN_JOB_VARIABLE "TRIVIUM_OWN_JOB"
-/* OWN_CLOSED: a rank closes the job when all its work is done, or the agent opens an epoch. One atomic word decides
- * which of the two comes first; with several hosts it is the lighthouse's. OWN_EPOCHS: number of epochs whose members
- * are kept. A process that slept through more epochs finds that it is not a member */
+/* OWN_CLOSED: a bit of the word `epoch`. A rank sets it to close the job when all work is done. The agent opens epochs
+ * in the same word, so the word decides which comes first (with several hosts, the lighthouse's word). OWN_EPOCHS:
+ * number of epochs whose members are kept. A process that slept through more epochs finds that it is not a member */
 enum { OWN_MOST_RANKS = MEMBERSHIP_MOST_RANKS, OWN_WORDS = 8192, OWN_EPOCHS = 8, OWN_CLOSED = 1 << 30 };
 /* The most epochs of a job: own_slot_word and own_done have room for no more. */
 enum { OWN_MOST_EPOCHS = 1 << 20 };

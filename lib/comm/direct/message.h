@@ -26,7 +26,7 @@ struct own_message {
     int peer, code;
     char *at;
     size_t room;                    /* bytes allocated so far for the body of an EARLY message */
-    size_t moved;                   /* bytes moved so far: of header and body for a send, else of the body */
+    size_t moved;                   /* bytes moved so far: of a send's header and body, or of a receive's body */
     bool done;
 };
 

@@ -43,8 +43,8 @@ struct sealed {
     size_t in_at, in_bytes, proven;  /* proven: bytes at in_at that belong to a frame whose tag is right */
 };
 
-/** Takes ownership of the connection fd, which does not block, even if the call fails. key: the caller's keys; calls:
- *  this end is the caller. @errors E_MEMORY @collective{none} */
+/** Takes ownership of the non-blocking connection fd, even if the call fails. key: the caller's keys; calls: this end
+ *  is the caller. @errors E_MEMORY @collective{none} */
 enum status sealed_open(struct sealed *, int fd, const struct greeting_keys *key, bool calls, bool encrypts);
 void sealed_close(struct sealed *);
 

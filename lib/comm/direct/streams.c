@@ -1,11 +1,11 @@
 /* The streams of an epoch, from each rank to each other rank.
  *
  *   same host       a ring for each ordered pair, in the memory that all processes of the host map (ring.h). Each byte
- *                   is copied twice, into it and out of it. The receiver of a large message copies it once, from the
- *                   sender's own memory (lent.h)
+ *                   is copied twice, into the ring and out of it. The receiver of a large message copies it once, from
+ *                   the sender's own memory (lent.h)
  *   another host    a TCP connection, after a proof of the job's secret (network.h)
  *
- * Both offer the same to messages.h: put and take as many bytes as possible, and never block.
+ * Both have the same functions for messages.h: put and take move as many bytes as possible, and never block.
  *
  *   ring of (q, p), q's bytes to p:   rings[q n + p]       so q and p follow from the index of a ring
  *

@@ -33,7 +33,7 @@ struct range team_pieces(const struct team *, int i, int j);
 void hop_send(const struct team *, int to, struct range);
 void hop_recv(const struct team *, int from, struct range);
 void hop_add(const struct team *, int from, struct range);
-/** The number of segments of a range; and its segment i. */
+/** hop_segments: the number of segments of a range. hop_segment: its segment i. */
 int64_t hop_segments(const struct team *, struct range);
 struct range hop_segment(const struct team *, struct range, int64_t i);
 /** Send from another space. */

@@ -1,10 +1,10 @@
 /* The time that a table takes on given links, without running it.
  *
- * The model, which emulated links (comm_links.h) also follow. A message of s bytes occupies its sender's link for s b
- * seconds, as soon as all rows that it waits for are done and the link is free; then it has left, and the sender's
- * buffer is free. It also occupies the receiver's link for s b seconds, which end when it has left, or s b after the
- * end of the message before it on that link, whichever is later. It arrives one latency after that. Links serve
- * messages in the order in which they come. So messages of many senders to one rank arrive one after the other
+ * The model, which emulated links (comm_links.h) also follow; b is s_per_byte, g is s_per_byte_added. A message of s
+ * bytes occupies its sender's link for s b seconds, as soon as all rows that it waits for are done and the link is
+ * free. Then it has left, and the sender's buffer is free. It also occupies the receiver's link for s b seconds, which
+ * end when it has left, or s b after the end of the previous message on that link, whichever is later. It arrives one
+ * latency later. Links serve messages in order, so messages of many senders to one rank arrive one after the other
  * (incast). Adding occupies the rank for s g seconds; a message that arrives before a buffer is free (HOP_SLOTS) is
  * added later. All ranks begin at the same time; the result is the time at which the last rank is done.
  *

@@ -39,7 +39,7 @@ struct hop_walk {
     int *add;                /* row of each ADD */
     struct lane *lane;
     int n_lanes, n_done;
-    bool expects;            /* the transport has been given all message sizes */
+    bool expects;            /* all messages are announced to the transport */
 };
 
 static int64_t slot_bytes(const struct hop_table *table, int64_t element_bytes) {

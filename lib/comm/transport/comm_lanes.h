@@ -40,8 +40,8 @@ void lanes_abort(struct group *);
 /** The lane of a call. @errors E_INTERNAL: a message in a group without lanes for messages, or not along the ring, or
  *  with another tag */
 enum status lane_of(const struct group *, const struct comm_call *, struct lane **out);
-/** Turn NCCL's result of a call on this lane into a final status. Communicators do not block (our deadline would not
- *  hold inside NCCL), so while the result is "in progress" it is asked for again. @errors E_COMM, E_TIMEOUT
+/** Turn NCCL's result of a call on this lane into a final status. While the result is "in progress", query it again.
+ *  (Communicators do not block, because our deadline would not hold inside NCCL.) @errors E_COMM, E_TIMEOUT
  *  @collective{none} */
 enum status lane_settle(const struct group *, struct lane *, ncclResult_t, const char *what);
 /** Has NCCL reported an error on a lane? @errors E_COMM */

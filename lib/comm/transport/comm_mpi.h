@@ -35,7 +35,7 @@ static inline MPI_Comm mpi_comm_of(void *handle) {
     return comm;
 }
 
-/* comm_mpi_text.c: MPI's own text for an error code, in static storage; and the MPI type as which a dtype is sent. */
+/* comm_mpi_text.c. mpi_error_text: MPI's text for an error code, in static storage. mpi_type: the type of a dtype. */
 const char *mpi_error_text(int code);
 MPI_Datatype mpi_type(enum dtype);
 

@@ -287,7 +287,7 @@ static void staged_group_close(struct group *group) {
     struct group *twin = group->side;
     bool in_use = false;
     for (struct staged *s = pending; s; s = s->next) in_use |= s->what.group == group;
-    if (in_use) return;                                   /* given up: MPI still uses it, and the job is about to end */
+    if (in_use) return;                                   /* MPI still uses it after a deadline; the job will end */
     comm_host_transport()->close(&twin->communicator);
     free(twin);
 }

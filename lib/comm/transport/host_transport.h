@@ -56,7 +56,7 @@ struct host_transport {
     int (*test)(void **handle, bool *done);    /* check once; also advances all other operations */
     const char *(*text)(int code);
 
-    /* Start a collective, whose handle is tested like a message's. NULL: it has no collectives, and all go by hops.
+    /* Start a collective, whose handle is tested like a message's. NULL: the transport has none, so all go by hops.
      * @errors E_COMM */
     enum status (*collective)(const struct comm_call *, struct comm_request *);
 
@@ -68,8 +68,8 @@ struct host_transport {
 };
 
 extern const struct host_transport transport_mpi, transport_own;
-/* comm_world.c: the job's transport, NULL before comm_start; and this process's place, rank 0 of 1 before
- * comm_start. */
+/* comm_world.c. comm_host_transport: the job's transport, NULL before comm_start. comm_world_place: this process's
+ * place; before comm_start, rank 0 of 1. */
 const struct host_transport *comm_host_transport(void);
 void comm_host_transport_is(const struct host_transport *);
 struct comm_place *comm_world_place(void);
