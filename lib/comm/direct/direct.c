@@ -8,8 +8,8 @@
  *   epochs    when a rank of an elastic job dies, the agent opens the next epoch (membership.h), which ranks see in a
  *             word of the memory. From then until a rank has entered the epoch, its operations end with "changed"
  *   messages  messages.h, over a stream to each other rank: a ring in that memory, or a connection to another host
- *             (streams.c). Sender and receiver must both advance it: every wait does, and the driver between rows
- *             of a step
+ *             (streams.c). Sender and receiver must both advance it; every wait does so, and the driver does so
+ *             between rows of a step
  *   splits    colours and keys of all ranks are gathered, and each rank computes the same groups; the context of a
  *             communicator is the number of its split, which is enough, as groups of one split share no rank
  *   the end   a rank that has finished writes this into its line of the memory; a rank that ends without that has
@@ -66,8 +66,8 @@ static bool changes_without(int lost) {
 
 static bool changes(void) { return changes_without(-1); }
 
-/* A connection to another host ends when its rank dies, possibly before the agent sees the death; or it breaks by
- * itself; or it carried forged data. A new epoch has only new connections. */
+/* A connection to another host ends when its rank dies (possibly before the agent sees the death), when the network
+ * breaks it, or when it carries forged data. A new epoch has only new connections. */
 static int unless_changed(int code) {
     if (code != OWN_ENDED && code != OWN_FORGED) return code;
     const int lost = own_streams_lost();
@@ -84,7 +84,7 @@ static enum status wait_for(struct own_message **message, const char *what) {
     double timeout_s = comm_settings_in_force()->timeout_s, deadline_s = clock_s() + timeout_s;
     for (bool done = false; !done; sched_yield()) {
         int code = unless_changed(own_test(messages, message, &done));
-        if (has_changed()) return E_EPOCH;                   /* after the fetch: see streams.c */
+        if (has_changed()) return E_EPOCH;                   /* must be checked after the fetch (streams.c) */
         if (code != OWN_OK) return FAIL(E_COMM, "%s: %s", what, own_code_text(code));
         if (!done && clock_s() > deadline_s)
             return changes_without(-1) ? E_EPOCH
@@ -190,7 +190,7 @@ static void done(int64_t step) {
     if (my.rank == 0) my.memory->done = own_done(my.now.number, step);
 }
 
-/* The snapshots of `from` have been overwritten if its members are no longer kept, so *from then stays none. */
+/* If the members of epoch `from` are no longer kept, its snapshots are overwritten, too, so *from stays none. */
 static void members_of_epochs(struct membership *this, struct membership *from) {
     *this = my.now;
     if (my.now.from < 0 || my.now.number - my.now.from >= OWN_EPOCHS) return;

@@ -227,7 +227,7 @@ static void push_and_pull(struct own_messages *o, int r) {
     if (r == o->rank || p->code != OWN_OK) return;
     if (p->sends.first) push(p);
     pull(o, p, r);
-    if (p->sends.first) push(p);             /* notes about the bodies that pull has read */
+    if (p->sends.first) push(p);             /* send the notes for the bodies that pull has read */
 }
 
 void own_push(struct own_messages *o) {
@@ -267,7 +267,7 @@ void own_messages_close(struct own_messages **messages) {
     if (!o) return;
     for (int r = 0; r < o->size; r++) {
         struct peer *p = &o->peer[r];
-        if (p->coming && p->coming->header.context == MAIL) free_early(p->coming);    /* no list has it */
+        if (p->coming && p->coming->header.context == MAIL) free_early(p->coming);    /* it is in no list */
         end_all(&p->sends, OWN_ENDED);                                                /* notes have no receiver */
         for (struct own_message *m; (m = p->unreceived.first);) {
             list_remove(&p->unreceived, m);

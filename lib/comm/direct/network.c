@@ -93,7 +93,7 @@ bool own_network_step(struct network *n) {
     bool done = true;
     wire_door_hear(&n->door);
     for (struct wire_caller *c; (c = wire_door_proven(&n->door));) seat(n, c);
-    wire_door_take_calls(&n->door);          /* last: it may replace callers, which have been read above */
+    wire_door_take_calls(&n->door);          /* last, because it may replace callers, which are read above */
     for (int r = 0; r < n->epoch->n; r++)
         if (n->far[r]) done = step_member(n, r) && done;
     return done;

@@ -1,10 +1,10 @@
 /* The roll call: at its deadline a rank asks all ranks "are you there, and what do you wait for?"
  *
- * The peer that did not come is often not the cause: A waits for B, B waits for C, and C was stopped. So the question
+ * The peer that does not come is often not the cause: A waits for B, B waits for C, and C is stopped. So the question
  * goes to every rank of the world, not only to the group. A rank inside comm_wait or comm_progress answers at once,
  * with the operation in which it waits. A rank that does not answer for a second is stopped, dead, or computing without
- * reading its mail. An answer with another operation means that the order of calls differs between ranks, or is the
- * next link of the chain.
+ * reading its mail. If a rank answers with another operation, the order of calls differs between ranks, or the rank is
+ * the next link of the chain.
  *
  *   rank A                         rank B (waits)                  rank C (stopped)
  *   deadline: ping -> B, C         answer -> A: "recv #4 ..."      -

@@ -187,8 +187,8 @@ static int follow(const struct flight_set *set, const struct postmortem *p, int 
 
 static double part_done(const struct flight_row *row) { return row->hops ? (double)row->hop / row->hops : 0; }
 
-/* All known members have called the collective: the silent one, or the one with the fewest hops done; -1: they cannot
- * be distinguished. */
+/* The member to blame if all known members have called the collective: the silent one, or the one with the fewest hops
+ * done; -1: they cannot be distinguished. */
 static int least_far(const struct flight_set *set, const struct postmortem *p, const struct flight_row *row) {
     int worst = -1;
     double least = 1;

@@ -1,9 +1,9 @@
 /* Collectives on host memory by tables of hops (hops.h), over the transport's messages: a backend.
  *
- * Why not MPI's collectives. The nonblocking ones reduce along a tree to one rank, and from there to all. That sends S
- * log2(n) bytes where S (n-1)/n are enough, does all additions on one rank, and copies everything into extra buffers.
- * MPI's messages are also unknown. With tables every rank can compute the messages of all ranks beforehand, to the
- * byte.
+ * Why not MPI's collectives. The nonblocking ones reduce along a tree to one rank, and broadcast from there. For a
+ * buffer of S bytes on n ranks that sends S log2(n) bytes where S (n-1)/n are enough, does all additions on one rank,
+ * and copies all data into extra buffers. MPI's messages are also unknown. With tables every rank can compute the
+ * messages of all ranks beforehand, to the byte.
  *
  * Overlap. Rows that depend on no other row are sent at the start. Within a machine a send only announces the data: the
  * receiver copies them out of the sender's memory, even while the sender computes.

@@ -3,7 +3,7 @@
  * A message is sent as usual, with a stamp: the time at which it would have left its sender's link. The receiver takes
  * it only at the time at which it would have arrived, after its own link and the latency (hop_simulate.h has the
  * model). No rank sleeps, so computation overlaps as on a real network. Only collectives by hops are slowed down, so
- * under emulation all collectives but the barrier go by hops.
+ * under emulation all collectives except the barrier go by hops.
  *
  * Sums and bytes are real, but seconds are not: output calls them "emulated". All ranks must be on one host and
  * share its clock. Links must be slow compared with the scheduler's time slice (20 ms per message if ranks outnumber

@@ -21,7 +21,7 @@ enum { NONE = -1 };
 
 struct row_state {
     struct hop_ticket ticket;
-    int next;                /* of its lane */
+    int next;                /* the next row of its lane */
     int clear;               /* the first `clear` rows do not conflict with it any more */
     int add;                 /* of an ADD: the number of ADDs before it */
     bool done;

@@ -98,7 +98,7 @@ void ring_all_gather(const struct team *team) {
     }
 }
 
-/* Along the ring from the root, or to it: each rank but the last forwards what it receives, segment by segment. */
+/* Along the ring, from the root or to it. Each rank except the last forwards what it receives, segment by segment. */
 static void ring_broadcast(const struct hop_shape *shape, const struct team *team) {
     int place = (team->me - shape->root + team->n) % team->n;
     if (place > 0) hop_recv(team, team_rank(team, team->me - 1), team->whole);
