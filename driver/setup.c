@@ -58,7 +58,7 @@ static enum status open_files(struct setup *s) {
 
 /* A model of clicks reads files of clicks only; no other model reads them. */
 static enum status check_kind(const struct plan *p, const struct data_file *data) {
-    if (p->arch->clicks == (data_format_of(data) == DATA_CLICKS)) return OK;
+    if ((p->arch->clicks != NULL) == (data_format_of(data) == DATA_CLICKS)) return OK;
     if (p->arch->clicks)
         return FAIL(E_DATA, "arch=%s trains on clicks, and %s is %s; make some with trivium data synth-clicks, or "
                     "data criteo", p->arch->name, data_path(data), data_format_name(data));

@@ -10,7 +10,7 @@ struct learned_rows {
     enum status (*fetch)(void *run, int microbatch, int32_t *const data[N_DATA]);
 };
 
-static bool rows_wanted(const struct plan *plan) { return plan->arch->clicks; }
+static bool rows_wanted(const struct plan *plan) { return plan->arch->clicks != NULL; }
 
 static enum status rows_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     const struct program *p = c->program;

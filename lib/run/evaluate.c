@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The forward half of the training schedule, in its order. Each action waits for at most the same actions as in the
@@ -69,9 +70,9 @@ static enum status run_batches(struct run *r, const struct progress *e, double *
     r->evaluation = &now;
     enum status status = evaluate_batches(r, e, sums);
     r->evaluation = NULL;
-    if (status == OK && is_whole(e) && r->program.scores >= 0)
-        status = scores_auc(&now.scores, r->mesh.group[AXIS_MESH], &e->out->auc);
-    scores_fini(&now.scores);
+    if (status == OK && is_whole(e) && r->plan.arch->clicks)
+        status = r->plan.arch->clicks->auc(r, now.kept, &e->out->auc);
+    free(now.kept);
     TRY(status);
     status = agree(r, now.unread);
     e->out->unread = status == E_DATA;
@@ -127,6 +128,6 @@ enum status run_check_validation(const struct run *r, int64_t n_batches) {
     samples = min64(samples, n_batches_of(r, n_batches) * r->plan.global_batch);
     if (samples == 0) return OK;
     int64_t first = samples * rank / n, end = samples * (rank + 1) / n;
-    return fail_warn(mesh, r->plan.arch->clicks ? run_check_ids(r, &r->val, first, end - first)
+    return fail_warn(mesh, r->plan.arch->clicks ? r->plan.arch->clicks->check(r, &r->val, first, end - first)
                                                 : data_check(&r->val, first, end - first, r->plan.vocab));
 }

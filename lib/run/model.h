@@ -10,6 +10,8 @@
  * overrides its preset. */
 struct model_preset { const char *name, *options; };
 
+struct run;
+struct data_split;
 struct checkpoint_model;
 struct checkpoint_reader;
 
@@ -33,13 +35,27 @@ struct model_format {
  * option: the name of the option that sets `first`; said: the user set it. what: a noun for messages. */
 struct own_tokens { int64_t first, n; bool said; const char *what, *option; };
 
+/* How a model reads samples that are no tokens. run: a struct run. */
+struct own_samples {
+    /* The hooks of struct exec_hooks with these names. A microbatch beyond the step's last is one of the next step.
+     * @errors E_DATA; see_scores: E_MEMORY */
+    enum status (*fetch)(void *run, int microbatch, int32_t *const data[N_DATA]);
+    enum status (*fetch_features)(void *run, int microbatch, void *features);
+    enum status (*see_scores)(void *run, const void *logits, const int32_t *labels);
+    /* Refuse samples first .. first + n - 1 if they do not fit the model. It reads all of them. @errors E_DATA */
+    enum status (*check)(const struct run *, const struct data_split *, int64_t first, int64_t n);
+    /* The AUC of a whole evaluation, from what see_scores kept on all ranks.
+     * @collective{mesh} @errors E_MEMORY, E_COMM, E_TIMEOUT */
+    enum status (*auc)(const struct run *, const void *kept, double *auc);
+};
+
 struct model {
     const char *name;
     const struct model_preset *presets; /* the names that --model takes for this row; ends with {NULL} */
     const struct model_format *formats; /* ends with {NULL}; NULL: none */
     const struct published *published;  /* tensor names of published files; ends with {NULL}; NULL: none */
     bool any_seq;                       /* no weight depends on --seq, so a checkpoint serves any --seq */
-    bool clicks;                        /* its samples are clicks (lib/data/clicks.h) instead of tokens */
+    const struct own_samples *clicks;   /* its samples are clicks (lib/data/clicks.h); NULL: tokens */
     struct own_options options;         /* the model's own; all models share struct model_options */
     enum status (*build)(const struct plan *, struct program *); /* the whole model, not sharded; pure */
     /* Change a sample in place: whole[d] has seq elements of each kind of data, at first the text's tokens and, as

@@ -83,6 +83,13 @@ enum { STEPS_AHEAD = 2 };              /* two steps may be started and not finis
  */
 struct step_loop { enum status (*step)(struct run *, void *self, struct step_record *); void *self; };
 
+/* A running evaluation (evaluate.c). */
+struct evaluation {
+    int64_t first;                       /* the first sample of the running batch */
+    char unread[512];                    /* the error of the first sample that this rank could not read; "": none */
+    void *kept;                          /* what own_samples.see_scores keeps, from malloc; freed with the evaluation */
+};
+
 struct run {
     struct plan plan;                    /* with this rank's place */
 
@@ -140,7 +147,7 @@ struct run {
     /* Set by every step that is finished, and by an evaluation. */
     int64_t n_done;                      /* steps finished */
     struct step_result last;             /* of the last finished step */
-    struct evaluation *evaluation;       /* the running evaluation (run_state.h), or NULL in training */
+    struct evaluation *evaluation;       /* the running evaluation, or NULL in training */
 };
 
 /** Do all work that needs no device and no peer: build, check, rewrite, lower, schedule, plan memory, bill. After every

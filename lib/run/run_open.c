@@ -22,9 +22,9 @@ static void bind_params(struct run *r) {
 }
 
 static struct exec_hooks hooks_of(struct run *r) {
-    bool clicks = r->program.features >= 0;
-    return (struct exec_hooks){r, clicks ? run_fetch_ids : run_fetch, run_param_event, run_settle, run_fetch_features,
-                               run_see_scores};
+    const struct own_samples *own = r->plan.arch->clicks;
+    if (!own) return (struct exec_hooks){r, run_fetch, run_param_event, run_settle, NULL, NULL};
+    return (struct exec_hooks){r, own->fetch, run_param_event, run_settle, own->fetch_features, own->see_scores};
 }
 
 static void prepare_exec(struct run *r, enum run_watch watch) {

@@ -7,6 +7,7 @@
 #include "lib/ops/rec/interaction.h"
 #include "lib/ops/relu.h"
 #include "lib/run/build.h"
+#include "models/dlrm/dlrm_clicks.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -215,9 +216,9 @@ static const struct model_preset WIDE_DEEP[] = {
 };
 
 const struct model model_dlrm = {
-    .name = "dlrm", .presets = DLRM, .any_seq = true, .clicks = true,
+    .name = "dlrm", .presets = DLRM, .any_seq = true, .clicks = &dlrm_clicks,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct dlrm_options)}, .build = dlrm_build,
     .n_params = dlrm_n_params, .flops_per_token = dlrm_flops};
 const struct model model_wide_deep = {
-    .name = "wide-deep", .presets = WIDE_DEEP, .any_seq = true, .clicks = true, .build = wide_deep_build,
+    .name = "wide-deep", .presets = WIDE_DEEP, .any_seq = true, .clicks = &dlrm_clicks, .build = wide_deep_build,
     .n_params = dlrm_n_params, .flops_per_token = dlrm_flops};

@@ -1,8 +1,11 @@
 /* Samples of clicks, and a rank's part of them. The axis P is the replicas: a rank has the dense features and labels of
  * its own samples, P = 1 of dp; and the ids of as many replicas and features as its slot has. Any rank can read any
  * sample, so an owner of tables reads the ids of other ranks' samples itself, and no id is ever sent. */
+#include "models/dlrm/dlrm_clicks.h"
+
 #include "lib/data/clicks.h"
-#include "lib/run/run_state.h"
+#include "lib/run/run.h"
+#include "models/dlrm/scores.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -26,7 +29,7 @@ static int64_t rows_needed(const struct clicks_layout *c, int32_t id) {
     return id < c->rows ? c->rows : (int64_t)id + 1;
 }
 
-enum status run_check_ids(const struct run *r, const struct data_split *split, int64_t first, int64_t n) {
+static enum status check_ids(const struct run *r, const struct data_split *split, int64_t first, int64_t n) {
     const struct clicks_layout c = clicks_layout(split->file);
     TRY(check_layout(r, split));
     for (int64_t i = first; i < first + n; i++) {
@@ -71,7 +74,7 @@ static enum status fetch_ids(const struct run *r, int microbatch, int32_t *ids) 
     return OK;
 }
 
-enum status run_fetch_ids(void *self, int microbatch, int32_t *const data[N_DATA]) {
+static enum status fetch(void *self, int microbatch, int32_t *const data[N_DATA]) {
     struct run *r = self;
     int32_t *labels = data[DATA_TARGETS];
     const struct axis *a = shape_of(r, r->program.data[DATA_TARGETS])->axis;
@@ -85,7 +88,7 @@ enum status run_fetch_ids(void *self, int microbatch, int32_t *const data[N_DATA
     return OK;
 }
 
-enum status run_fetch_features(void *self, int microbatch, void *to) {
+static enum status fetch_features(void *self, int microbatch, void *to) {
     struct run *r = self;
     const struct type *t = &r->program.slots[r->program.features].type;
     const struct axis *a = t->shape.axis;
@@ -102,8 +105,18 @@ enum status run_fetch_features(void *self, int microbatch, void *to) {
     return OK;
 }
 
-enum status run_see_scores(void *self, const void *logits, const int32_t *labels) {
+static enum status see_scores(void *self, const void *logits, const int32_t *labels) {
     struct run *r = self;
     const struct type *t = &r->program.slots[r->program.scores].type;
-    return r->evaluation ? scores_add(&r->evaluation->scores, logits, t->dtype, labels, type_n(t)) : OK;
+    if (!r->evaluation) return OK;
+    struct scores *kept = r->evaluation->kept;
+    enum status status = scores_add(&kept, logits, t->dtype, labels, type_n(t));
+    r->evaluation->kept = kept;
+    return status;
 }
+
+static enum status auc(const struct run *r, const void *kept, double *out) {
+    return scores_auc(kept, r->mesh.group[AXIS_MESH], out);
+}
+
+const struct own_samples dlrm_clicks = {fetch, fetch_features, see_scores, check_ids, auc};
