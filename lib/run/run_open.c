@@ -233,13 +233,13 @@ enum status run_take_comm(struct run *r, int64_t bytes, void **out) {
     return OK;
 }
 
-/* The techniques' part is the last of the run's own numbers; in host memory, of the arena. */
+/* The techniques' part follows the run's own numbers; in host memory, the window of the update. */
 enum status run_take_work(struct run *r, enum tier tier, int64_t bytes, void **out) {
     int64_t all = r->bill.technique_work_bytes[tier], left = all - r->work_taken[tier];
-    int64_t end = tier == TIER_DEVICE ? r->memory.run_bytes : r->memory.bytes[tier][ROLE_WORK];
+    int64_t begin = tier == TIER_DEVICE ? r->memory.run_bytes - all : round_up(r->blocks.bytes, DISK_PAGE);
     if (bytes > left)
         return FAIL(E_INTERNAL, "%" PRId64 " work bytes wanted, %" PRId64 " of %" PRId64 " left", bytes, left, all);
-    *out = arena_at(&r->arenas[tier][ROLE_WORK], end - left);
+    *out = arena_at(&r->arenas[tier][ROLE_WORK], begin + r->work_taken[tier]);
     r->work_taken[tier] += bytes;
     return OK;
 }
