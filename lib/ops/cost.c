@@ -52,7 +52,6 @@ static double read_by_both(const struct call *first, const struct call *second, 
         return bytes_of(second->in, b->n_in, needs->bi_in & needs->bw_in) +
                bytes_of(second->out, b->n_out, needs->bi_out & needs->bw_out) +
                bytes_of(second->out, b->n_out, ~b->op->no_grad_out);
-    if (kind == ROW_BACKWARD_INPUT) return (double)type_bytes(first->in[0].type);
     for (int i = 0; i < b->n_in; i++)
         if (b->in[i] == a->out[0]) bytes += (double)type_bytes(second->in[i].type);
     return bytes;
