@@ -6,7 +6,7 @@
  *
  *   attention   attention's input and output, qkv and y: a fourth of a layer
  *   all         everything of a layer that backward reads
- *   block:N     the same, of the first N layers of a stage
+ *   block:N     the same, of the first N layers of a stage's chunk
  *
  * Formula: bytes over the bus in a step = 2 x parked bytes of a microbatch x microbatches. Computation hides them if
  *   parked bytes of a layer / bandwidth <= time of a layer's forward
@@ -30,7 +30,7 @@
 static const struct option OPTIONS[] = {
     {"park", OPTION_CHOICE, "none", 0, 0, "none|attention|all|block:N", "",
      "activations that wait in host memory between forward and backward: attention what attention reads and makes, all "
-     "of every layer, block:N of the first N layers of a stage",
+     "of every layer, block:N of the first N layers of a stage's chunk",
      "parallelism", offsetof(struct park_options, kind)},
 };
 

@@ -33,8 +33,8 @@
 static const struct option OPTIONS[] = {
     {"recompute", OPTION_CHOICE, "none", 0, 0, "none|selective|full|uniform:N|block:N|auto", "",
      "activations that are dropped after forward and recomputed: selective the cheap and large, full all of a layer, "
-     "uniform:N in groups of N layers, block:N the first N layers of a stage. auto: the fastest on the cluster that "
-     "memory-limit has room for",
+     "uniform:N in groups of N layers, block:N the first N layers of a stage's chunk. auto: the fastest on the cluster "
+     "that memory-limit has room for",
      "parallelism", offsetof(struct recompute_options, kind)},
 };
 
