@@ -161,6 +161,8 @@ PACKED = (echo '\#line 1 "$*.c"'; gzip -dc $<) | $(CC) $(ALL_CFLAGS) $(1) -MMD -
 SEES_CUDA_O := $(foreach f,$(OBJ) $(B)/with-cudnn,$(SEES_CUDA:%.c=$(f)/%.o))
 $(SEES_CUDA_O): ALL_CFLAGS += $(CUDA_CFLAGS)
 $(SEES_CUDA_O): $(OBJ)/cuda.flags
+# Tests are compiled in half the time so, and run as fast
+$(filter %.o,$(call obj,$(TEST_C))): ALL_CFLAGS += $(if $(DEBUG),,-O1)
 $(SHARED)/lib/base/nvtx.o: ALL_CFLAGS += $(NVTX_CFLAGS)
 $(SHARED)/lib/base/nvtx.o: $(SHARED)/nvtx.flags
 $(SHARED)/lib/comm/%.o $(SHARED)/tests/%.o $(OBJ)/lib/comm/%.o $(OBJ)/tests/%.o: ALL_CFLAGS += $(MPI_CFLAGS)

@@ -133,7 +133,7 @@ static void check_conserved(struct program *ranks, int tp, int param) {
 
 TEST(test_tp_rewrite_holds_each_cut_element_once_and_counts_all_once) {
     for (int tp = 2; tp <= 8; tp *= 2) {
-        struct program ranks[8];
+        struct program ranks[8] = {0};
         for (int rank = 0; rank < tp; rank++) rewritten(&ranks[rank], tp, rank);
         for (int i = 0; i < ranks[0].n_params; i++) check_conserved(ranks, tp, i);
         for (int rank = 0; rank < tp; rank++) program_fini(&ranks[rank]);
