@@ -1,7 +1,5 @@
-/* parses: lib/base lib/run/plan.c lib/run/plan_options.c lib/run/recipe.c driver/recipe.c
- * driver/train/train_options.c models/bert cp models/dlrm dp
- * elastic emb ep models/gpt models/llama dp_variants/local dp_variants/main_rank mixed_precision park pp recompute
- * dp_variants/server models/t5 tp zero tests/fuzz/options_again.c */
+/* parses: lib/base lib/run/plan.c lib/run/plan_options.c lib/run/recipe.c driver/recipe.c driver/train/train_options.c
+ * tests/fuzz/options_again.c */
 /* The words of a command line, one per line. */
 #include "driver/recipe.h"
 #include "tests/fuzz/fuzz.h"
