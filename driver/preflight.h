@@ -11,8 +11,8 @@
 #include <stdio.h>
 
 /** argv: words after `preflight`. Of train's options the command uses save, device, comm, threads and comm-timeout.
- *  @return the exit code: 0, also with findings that a job can run with; 1: the folder or the network fails; 2: a bad
- *  request, or ranks of different programs or libraries.
+ *  @return the exit code: 0: a job can run, even if there are findings; 1: the folder or the network fails; 2: the
+ *  request is bad, or ranks run different programs or libraries.
  *  @collective{every process of the job} */
 int preflight_main(int argc, char **argv);
 

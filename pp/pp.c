@@ -151,8 +151,8 @@ static enum status mark_shared(struct program *p, const bool *uses, const struct
     return OK;
 }
 
-/* The placement as seen from one rank. chunk_here returns the rank's chunk of a virtual stage (-1: none), in both
- * directions if there are two; it marks in `uses` the ranks that read each of its params. */
+/* The placement as seen from one rank. chunk_here returns the rank's chunk with a virtual stage (-1: none). If there
+ * are two directions, it looks in both. It also marks in `uses` the ranks that read each param of the step. */
 struct here { const struct pp_placement *place; struct pp_shape shape; int rank; };
 static int chunk_here(const struct here *h, int virtual_stage, const struct step *s, bool *uses) {
     int chunk = -1;

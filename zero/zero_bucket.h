@@ -43,7 +43,7 @@ void zero_buckets_fini(struct zero_buckets *);
 
 /** Bytes of comm memory for the slots. */
 int64_t zero_buckets_comm_bytes(const struct zero_buckets *);
-/** Lay the slots out in comm: that many bytes of the device's memory. */
+/** Lay the slots out in comm, device memory of zero_buckets_comm_bytes bytes. */
 void zero_buckets_place(struct zero_buckets *, const struct device *, void *comm);
 /** Bills the reduce-scatters of a step: one per bucket over its axis, after backward. place: of the billed rank. */
 void zero_buckets_bill(const struct zero_buckets *, const struct mesh_place *, struct bill *);

@@ -45,7 +45,7 @@ struct compare_row {
     double loss, distance;               /* of the last step; relative to the first row that ran, NaN without one */
     struct compare_rank *ranks;          /* [n_ranks], owned */
     struct trace_data trace;             /* rank 0, pipelines on a CPU: steps of all ranks; else empty. Owned */
-    json_t *timeline;                    /* rank 0: of the fullest rank (memory_chart.h); NULL: none. Owned */
+    json_t *timeline;                    /* on rank 0: memory over time of the fullest rank; NULL: none. Owned */
 };
 /** Free what the row owns. */
 void compare_row_fini(struct compare_row *);

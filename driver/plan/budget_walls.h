@@ -10,7 +10,7 @@
 
 enum { N_WALL_MODELS = 5, N_WALL_SIZES = 5 };
 
-/* A model of the grid. batch: sequences per step, near the published number. */
+/* One of the grid's language models. batch: sequences per step, near the published number. */
 struct walls_model { const char *name; int64_t layers, hidden, heads, batch; };
 extern const struct walls_model walls_models[N_WALL_MODELS];
 extern const int64_t walls_sizes[N_WALL_SIZES];

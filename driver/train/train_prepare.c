@@ -117,7 +117,7 @@ static enum status lock_save(struct training *t) {
     return t->saver.lacks_lock ? OK : status;
 }
 
-/* In a later epoch metrics that cannot be opened are a warning, too. */
+/* In a later epoch, a metrics file that cannot be opened causes a warning and no error. */
 static enum status open_metrics(struct training *t) {
     const struct train_options *o = train_options(&t->setup.plan);
     if (!comm_is_rank_0()) return OK;

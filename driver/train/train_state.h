@@ -57,7 +57,7 @@ struct train_side {
 /* train_guard.c: --spike-guard. */
 struct train_guard {
     struct spike spike;                  /* the losses so far */
-    int64_t step, n_returns;             /* the last restored checkpoint; its restores */
+    int64_t step, n_returns;             /* step of the last restored checkpoint; how often it was restored */
     int64_t n_rollbacks;                 /* restores of all checkpoints */
 };
 

@@ -79,7 +79,7 @@ void train_watch_destroy(struct training *t) {
     t->watch = NULL;
 }
 
-/* This process's number from 0, which is its rank in epoch 0. */
+/* This process's index: its rank in epoch 0. */
 static int my_process(void) {
     struct membership now, from;
     comm_epoch_members(&now, &from);

@@ -38,7 +38,7 @@ struct layernorm_rows { int warps, rows; };
 /** Rows of C elements in the fused backward kernel (layernorm_backward_cuda.cu): a block takes `rows` rows at a time,
  *  each by `warps` warps. If warps is 0, the row is too long for that kernel. */
 struct layernorm_rows layernorm_backward_rows(int64_t C, enum dtype);
-/** The number of slices of rows in which a GPU sums the weights' gradients, fused or not. */
+/** A GPU sums the weights' gradients over slices of rows. The number of slices, in the fused kernel too. */
 int64_t layernorm_slices(int64_t R, int64_t C, enum dtype);
 
 #ifdef __cplusplus

@@ -5,8 +5,8 @@
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
 
-/* The number of trailing axes that have the same tags in x and W; these are summed over. Each keeps at least one
- * axis. */
+/* The number of trailing axes that have the same tags in x and W; these are summed over. x and W each
+ * keep at least one axis. */
 static int summed_axes(const struct shape *x, const struct shape *w) {
     int n = 0;
     while (n < x->n_axes - 1 && n < w->n_axes - 1 && x->axis[x->n_axes - 1 - n].tag == w->axis[w->n_axes - 1 - n].tag)

@@ -27,7 +27,7 @@ struct row {
     int in[MAX_IN], out[MAX_OUT], din[MAX_IN], dout[MAX_OUT], weight[MAX_WEIGHTS], dweight[MAX_WEIGHTS], work;
     unsigned accumulate;       /* bit i: the row adds to din[i] */
     unsigned fresh;            /* bit i: the row sets dweight[i]; if it is resident, in the first action only */
-    bool final;              /* GRAD_READY: the gradient is complete, if this is the step's last action (gradients.c) */
+    bool final;              /* GRAD_READY: in the step's last action this row completes the gradient (gradients.c) */
     int wait;                  /* the ROW_WAIT that completes this row; -1: the row completes by itself */
     /* The kernel that runs this row and the `joined` - 1 rows after it (join.c), or this row alone (joined is 1). NULL:
      * each row runs its own kernel. */

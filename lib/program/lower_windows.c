@@ -39,7 +39,8 @@ static bool is_gathered(const struct lower *l, enum tape_kind tape, int param) {
     return is_sharded(l, param) || (tape == TAPE_F && param_is_gathered(&l->p->params[param]));
 }
 
-/* Open a param's window for a block. A sharded param gets a value, and PARAM_AHEAD may start to fill it. */
+/* Open a param's window for a block. A value holds a sharded param's gathered weight; PARAM_AHEAD may
+ * start to fill it. */
 static void window_open(struct lower *l, enum tape_kind tape, int param, int block) {
     const struct param *w = &l->p->params[param];
     int *window = &l->weight_window[tape][param], at = l->k->tapes[tape].n;

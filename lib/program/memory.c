@@ -93,7 +93,7 @@ static void frame_intervals(const struct chunk *chunks, const struct schedule *s
         for (enum frame_class c = 0; c < N_FRAMES; c++) {
             struct interval *frame = &x[frame_index(m, c, a->chunk, a->microbatch % m->n_microbatches)];
             frame->bytes = chunks[a->chunk].frame_bytes[c];
-            if (s->n_frames) {                 /* microbatches take these frames in turns, so a frame is always alive */
+            if (s->n_frames) {                 /* microbatches take turns in n_frames: each lives all step long */
                 frame->from = 0, frame->to = s->n;
                 continue;
             }

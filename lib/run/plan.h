@@ -23,7 +23,7 @@ enum plan_masks { MASKS_REDRAW, MASKS_STORE };
 enum plan_attention { ATTENTION_BLOCKED, ATTENTION_MATERIALISED };
 enum {
     PLAN_MAX_STAGES = 512,
-    PLAN_MAX_MICROBATCHES = 1 << 20,     /* a schedule has rows for each microbatch, and a search among more is slow */
+    PLAN_MAX_MICROBATCHES = 1 << 20,     /* schedules have rows for each microbatch; more would be slow to search */
     PLAN_OWN_BYTES = 24576,
     PLAN_AUTO = -1                       /* micro_batch: the planner chooses it before the plan is settled */
 };
@@ -94,7 +94,7 @@ struct plan {
     bool settled;
     int64_t workers;                     /* the first replicas along dp, which share the batch; the others serve them */
     int n_microbatches;
-    struct mesh_place place;             /* the place of this copy's rank; set by plan_place */
+    struct mesh_place place;             /* of the rank that has this copy of the plan; set by plan_place */
     int64_t prefill;                     /* tokens of a prompt in one forward (models/decode/); 0 stands for 1 */
     bool undrawn;                        /* weights are loaded right after: initialize them to 0, not at random */
 };

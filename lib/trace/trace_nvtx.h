@@ -9,5 +9,5 @@ struct trace_nvtx;
  *  A range shows the host's time, in which the host queues a GPU's work. Collectives do not nest, and have no ranges.
  *  Cannot be used together with a trace, because both need the run's recorder.  @errors E_MEMORY  @collective{none} */
 enum status trace_nvtx_begin(struct run *, struct trace_nvtx **out);
-/** Call before run_destroy. Does nothing if *out is NULL. */
+/** Call before run_destroy. Does nothing if the pointer is NULL. */
 void trace_nvtx_end(struct trace_nvtx **);

@@ -19,7 +19,7 @@
 /* Elements first .. first + n - 1 of the whole array, from one process (slot) to another. */
 struct transfer { int32_t from_slot, to_slot; int64_t first, n; };
 
-/** The first of n elements in shard i of m; n if i = m. n m < 2^62, so no product overflows. @collective{none} */
+/** The first of n elements in shard i of m. For i = m this is n. Requires n m < 2^62. @collective{none} */
 int64_t pieces_first(int64_t n, int m, int i);
 
 /** All transfers, sorted by the receiver's place in `now`, then by element; each has n > 0. Consecutive elements from

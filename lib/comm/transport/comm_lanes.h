@@ -37,8 +37,8 @@ void lanes_close(struct group *);
 /** Abort the lanes at once, with their operations in flight. @collective{none} */
 void lanes_abort(struct group *);
 
-/** The lane of a call. @errors E_INTERNAL: a message in a group without lanes for messages, or not along the ring, or
- *  with another tag */
+/** The lane of a call. @errors E_INTERNAL: the call is a message that no lane takes, because the group has no lanes for
+ *  messages, or the message does not go along the ring, or its tag is no lane's */
 enum status lane_of(const struct group *, const struct comm_call *, struct lane **out);
 /** Turn NCCL's result of a call on this lane into a final status. While the result is "in progress", query it again.
  *  (Communicators do not block, because our deadline would not hold inside NCCL.) @errors E_COMM, E_TIMEOUT

@@ -90,7 +90,7 @@ static void block_copy(void *to, enum dtype to_dtype, int64_t to_stride, const v
 
 static const void *at(const void *x, enum dtype d, int64_t i) { return (const char *)x + i * (int64_t)dtype_size(d); }
 
-/* Widen the block of op(X) at (row, column) as it is stored: (rows, columns), or (columns, rows) when transposed. */
+/* Widen the block of op(X) at (row, column), in X's order: to (rows, columns), or to (columns, rows) if transposed. */
 static void widen(float *to, const void *x, enum dtype dtype, bool transposed, int64_t stride, int64_t row,
                   int64_t column, int64_t rows, int64_t columns) {
     if (transposed)

@@ -12,7 +12,7 @@ static int levels_of(const struct gemm *g) {
     return n;
 }
 
-/* A piece of a leaf: `n` numbers of the depth. started: the piece is added to the sum in C. */
+/* A piece of a leaf, n numbers deep. started: C has the sum of earlier pieces, to which this one is added. */
 static struct gemm part_of(const struct gemm *g, int64_t n, bool started) {
     struct gemm part = *g;
     part.k = n;

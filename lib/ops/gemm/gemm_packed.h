@@ -149,7 +149,7 @@ static void pack_edge(number *out, int width, const number *x, const struct side
                 out[p * width + j * PER_UNIT + t] = j < n && p + t < k ? x[j * s->stride + (p + t) * s->step] : 0;
 }
 
-/* Pack `there` rows of `width` numbers to units. */
+/* Pack a unit's rows of `width` numbers. The first `there` rows exist; zeros fill the others. */
 INLINE void pack_rows(number *restrict out, int width, const number *restrict x, int64_t stride, int there) {
     for (int64_t j = 0; j < width; j++)
 #pragma GCC unroll 2
