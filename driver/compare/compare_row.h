@@ -44,7 +44,7 @@ struct compare_row {
     double predicted_step_s, predicted_work_s;   /* on --cluster; 0: no prediction */
     double loss, distance;               /* of the last step; relative to the first row that ran, NaN without one */
     struct compare_rank *ranks;          /* [n_ranks], owned */
-    struct trace_data trace;             /* rank 0, pipelines on a CPU: steps of all ranks; else empty. Owned */
+    struct trace_data trace;             /* on rank 0, of a pipeline on a CPU: all ranks' steps; else empty. Owned */
     json_t *timeline;                    /* on rank 0: memory over time of the fullest rank; NULL: none. Owned */
 };
 /** Free what the row owns. */

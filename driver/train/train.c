@@ -102,8 +102,8 @@ static enum status one_epoch(struct training *t, struct train_asked *asked, bool
     return *prepared ? end_epoch(t, status) : status;
 }
 
-/* Discard all state of the old epoch, and enter the new one. Fail if this host has not announced the new epoch,
- * because the host is then cut off from the others. */
+/* Discard all state of the old epoch, and enter the new one. Fail if this host has not heard of the new epoch,
+ * because it is then cut off from the others. */
 static enum status begin_again(struct training **t) {
     double born_s = (*t)->clock.born_s, epoch_s = clock_s();
     if (!comm_epoch_has_changed() && !comm_epoch_changes())

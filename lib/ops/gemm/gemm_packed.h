@@ -169,7 +169,7 @@ INLINE void pack_along(number *restrict out, int width, int64_t panels, const nu
         pack_rows(out + q * panel + p * width, width, x + p * stride + q * width, stride, (int)(k - p));
 }
 
-/* Pack B's columns first .. first + n-1 at depths p .. p + k-1. `rest`: pack only the last, partial micro-panel,
+/* Pack columns [first, first + n) of B at depths [p, p + k). `rest`: pack only the last, partial micro-panel,
  * because micro-kernels pack the full ones as they compute. */
 static void pack_b(number *out, const struct side *b, int64_t first, int64_t n, int64_t p, int64_t k, bool rest) {
     const number *x = b->at + first * b->stride + p * b->step;
