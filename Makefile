@@ -161,7 +161,7 @@ PACKED = (echo '\#line 1 "$*.c"'; gzip -dc $<) | $(CC) $(ALL_CFLAGS) $(1) -MMD -
 SEES_CUDA_O := $(foreach f,$(OBJ) $(B)/with-cudnn,$(SEES_CUDA:%.c=$(f)/%.o))
 $(SEES_CUDA_O): ALL_CFLAGS += $(CUDA_CFLAGS)
 $(SEES_CUDA_O): $(OBJ)/cuda.flags
-# Tests are compiled in half the time so, and run as fast
+# -O1: tests take half the time to compile
 $(filter %.o,$(call obj,$(TEST_C))): ALL_CFLAGS += $(if $(DEBUG),,-O1)
 $(SHARED)/lib/base/nvtx.o: ALL_CFLAGS += $(NVTX_CFLAGS)
 $(SHARED)/lib/base/nvtx.o: $(SHARED)/nvtx.flags

@@ -1,25 +1,25 @@
-/* A table larger than memory: its store is in host memory or in a file, and a cache has the rows that are in use.
+/* A table larger than memory. Its store is in host memory or in a file; a cache in device memory holds the rows in use.
  *
- *   place[row]    the slot that has it, or none                      every row of the table
- *   owner[slot]   the row that is in it                              every slot of the cache
- *   home          of a row, the slot row modulo slots: a direct-mapped cache. If another row of the working set has it,
- *                 the row gets the next slot that the working set leaves free; so the cache needs as many slots as the
- *                 working set has rows
+ *   place[row]    the slot that holds the row, or none               one for each row of the table
+ *   owner[slot]   the row in the slot                                one for each slot of the cache
+ *   home          row modulo slots: the slot that a row gets first (a direct-mapped cache). If another row of the
+ *                 working set holds this slot, the row gets the next slot without a row of the working set. So the
+ *                 cache needs as many slots as the working set has rows
  *
- * The working set: first the rows that a microbatch looks up, later the rows that the update of a step changes. An
- * evicted row goes back to the store if it has changed. Before a reader of the store (a checkpoint) all rows are
- * written back; before a writer all are dropped.
+ * The working set is the rows that a microbatch looks up, and later the rows that a step's update changes. The cache
+ * writes an evicted row back to the store if it has changed. Before a checkpoint reads the store, it writes back all
+ * changed rows; before a checkpoint replaces the store, it drops all rows.
  *
- * Samples are a pure function of the step, so the rows of the next microbatch are known while this one computes. They
- * are fetched meanwhile, as many as the window and the free slots allow; the others when they are needed. Neither early
- * fetches nor the size of the cache change a number: a row has the same bits in every slot.
+ * Samples are a pure function of the step, so a run reads the ids of the next microbatch while this one computes. It
+ * fetches as many of their rows as the window and the free slots allow, and the others when kernels need them. Neither
+ * early fetches nor the size of the cache change a number: a row has the same bits in every slot.
  *
- * Stored where: the store in the param's tier. In the device's memory the cache, rows x D numbers (the array HOT_ROWS,
- * role param), and for every row of the table its place and rowwise Adagrad's state, a number each: 1/D of the table.
- * The window of pages (hot_store.h) is in host memory, role work.
+ * Stored where: the store in the param's tier; the cache, rows x D numbers, in device memory (array HOT_ROWS, role
+ * param), with a place and rowwise Adagrad's state for every row of the table; the window of pages (hot_store.h) in
+ * host memory, role work.
  *
- * What breaks: a slot taken from a row of the working set; a changed row evicted without a write; a row that was
- * fetched before its update, and is used after it.
+ * What breaks: a row of the working set loses its slot; a changed row is evicted and not written; a row that was
+ * fetched before its update is used after it.
  *
  * Source: Mudigere et al. 2022, section 4.1.3 (rows cached in device memory); FBGEMM's TBE with UVM_CACHING. */
 #pragma once

@@ -1,32 +1,32 @@
 /* Rows between the store of a table, in host memory or in a file, and the slots of its cache (hot_rows.h).
  *
- *   move    a slot gets another row: its old row goes out to the store if it has changed, and the new one comes in
+ *   move    replace the row of a slot: write the old row to the store if it has changed, and read the new row
  *   pass    as many moves as the window has pages for:
  *
- *             start    wait for the writes of the pass before; read every page that holds a row of the pass
- *             finish   copy rows out, slot -> page; then rows in, page -> slot; write the pages that rows went out to
+ *             start    wait for the previous pass's writes; read every page that holds a row of this pass
+ *             finish   copy old rows, slot -> page; then new rows, page -> slot; write the changed pages
  *
- * A file is read and written in whole pages, which hold other rows, too. So a page is read before a row goes out to it,
- * and is in the window once, for all rows that go out and come in. Between the two calls the disk works, and the step
- * computes. In host memory `finish` copies, and there is no window.
+ * A file is read and written in whole pages, which hold other rows too. So a pass reads a page before it changes a row
+ * of it, and the window has each page once, for all rows of the pass. Between the two calls the disk reads while the
+ * step computes. In host memory `finish` copies, and there is no window.
  *
- * What breaks: a row that comes in before the one that had its slot has gone out; a page that is read while it is still
- * being written. */
+ * What breaks: a new row is copied into a slot before its old row is copied out; a page is read while it is being
+ * written. */
 #pragma once
 
 #include "lib/device/disk.h"
 
 /* Rows of the table, by number; -1: none. */
 struct hot_move { int64_t in, out, slot; };
-/* Moves of a pass, at most, and pages for them. */
+/* The most moves of a pass, and the pages that they need. */
 struct hot_window { int64_t moves, pages; };
 
 struct hot_store {
     struct disk *disk;                   /* NULL: host memory */
-    char *base, *slots;                  /* the first row there, the first slot here */
+    char *base, *slots;                  /* the store's first row, the cache's first slot */
     int64_t row_bytes;
     struct hot_window size;
-    const struct hot_move *moves;        /* of the pass that was started, until it is finished; borrowed */
+    const struct hot_move *moves;        /* of the pass between start and finish; borrowed */
     int64_t n_moves;
     /* of a file: */
     char *window;                        /* pages; borrowed, aligned to one */
@@ -40,14 +40,14 @@ struct hot_store {
  *  more pages than the table has. Pure. */
 struct hot_window hot_store_window(int64_t n_rows, int64_t row_bytes, int64_t n_moves, int64_t window_bytes);
 
-/** The caller has set the members down to `size`, and the window. @errors E_MEMORY */
+/** The caller sets the members up to `size`, and the window. @errors E_MEMORY */
 enum status hot_store_create(struct hot_store *);
-/** Waits for what is in flight. */
+/** Waits for reads and writes in flight. */
 void hot_store_destroy(struct hot_store *);
 
-/** See above. `moves` stay until the pass is finished; no pass is in flight. @errors E_IO */
+/** Start a pass. The caller keeps `moves` until hot_store_finish. No pass may be in flight. @errors E_IO */
 enum status hot_store_start(struct hot_store *, const struct hot_move *moves, int64_t n);
-/** OK at once if no pass is in flight. @errors E_IO */
+/** Finish the pass. If no pass is in flight, return OK. @errors E_IO */
 enum status hot_store_finish(struct hot_store *);
-/** Wait until the rows that went out are in the file. @errors E_IO */
+/** Wait until the file has all rows that passes wrote. @errors E_IO */
 enum status hot_store_wait(struct hot_store *);

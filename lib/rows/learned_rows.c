@@ -54,7 +54,7 @@ static struct learned_rows *learned_rows_of(const struct run *r) {
     return NULL;
 }
 
-/* The rows that the ids name come to where kernels read them; and those of the microbatch after this one are begun. */
+/* Fetch the rows of this microbatch's ids into the cache, and begin to fetch the next microbatch's rows. */
 static enum status fetch(void *run, int microbatch, int32_t *const data[N_DATA]) {
     struct run *r = run;
     struct learned_rows *l = learned_rows_of(r);

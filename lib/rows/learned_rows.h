@@ -1,12 +1,12 @@
-/* Tables of recommendation models in a run: a row of functions, as a technique has it. The recipe names it, and every
- * run of a model with tables has it, on any number of ranks.
+/* The technique `rows`: the tables of recommendation models in a run. Each run of a model with tables has it.
  *
- *   cost         the index of the update (optim_rows.h) and the caches (hot_rows.h) get their part of the work arena
- *   attach       they are made; with caches, a microbatch's rows are brought in as soon as its ids are known
- *   GRAD_SQUARES, OPTIM_STEP     the tables' squares join the norm, and the rows that the step used are updated
- *   STATE_READ, STATE_REPLACED   late updates are applied, and changed rows written back; or all of both is dropped
+ *   cost              bill the work memory of the update's index (optim_rows.h) and of the caches (hot_rows.h)
+ *   attach            create both; with caches, fetch a microbatch's rows when its ids are read
+ *   GRAD_SQUARES, OPTIM_STEP   add the squares of the tables' gradients to the norm; update the rows of the step
+ *   STATE_READ        apply late updates, and write changed rows back to the store
+ *   STATE_REPLACED    drop late updates, and empty the caches
  *
- * What breaks: a state that is read while updates wait, or while rows in a cache are newer than the store's. */
+ * What breaks: a checkpoint that reads the store while updates wait, or while a cache has newer rows. */
 #pragma once
 
 #include "lib/rows/hot_rows.h"

@@ -3,8 +3,8 @@
  *   step n ends     its records are sorted, and the squares of its coalesced gradient join the norm
  *   its update      the records of step n - delay, with the clip factor of step n - delay
  *
- * So step n reads tables that have the updates of steps up to n - 1 - delay: Persia's hybrid, whose tables are allowed
- * to be late, while the dense part is in time. delay 0 is the synchronous run. Nothing depends on speed: a delay gives
+ * So step n reads tables with the updates of steps up to n - 1 - delay. This is Persia's hybrid: tables may be late,
+ * and the dense part is in time. delay 0 is the synchronous run. Timing changes no number: a delay gives
  * the same numbers in every layout.
  *
  * Stored where: records of delay + 1 steps in the gradient arena; an index in the run's part of the work arena. A
@@ -28,10 +28,10 @@ void optim_rows_destroy(struct optim_rows **);
 
 /** Add the squares of this step's coalesced gradients to *sum. @collective{none} @errors those of rows_squares */
 enum status optim_rows_squares(struct optim_rows *, int64_t step, double *sum);
-/** The factor of a step is known, and its rate: its records wait from now on, and those that have waited for `delay`
- *  steps are applied. factor NaN: they change nothing.  @collective{none} @errors those of rows_update, E_IO */
+/** Store a step's factor and rate with its records, which then wait; apply the records that have waited for `delay`
+ *  steps. factor NaN: the step's records change nothing.  @collective{none} @errors those of rows_update, E_IO */
 enum status optim_rows_step(struct optim_rows *, int64_t step, double lr, double factor);
 /** Apply all waiting records, in order. @collective{none} @errors those of rows_update, E_IO */
 enum status optim_rows_settle(struct optim_rows *);
-/** Drop all waiting records: the run goes on from another state. @collective{none} */
+/** Drop all waiting records, because another state is loaded. @collective{none} */
 void optim_rows_forget(struct optim_rows *);

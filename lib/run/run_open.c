@@ -233,7 +233,7 @@ enum status run_take_comm(struct run *r, int64_t bytes, void **out) {
     return OK;
 }
 
-/* The techniques' part follows the run's own numbers; in host memory, the window of the update. */
+/* The techniques' part of device memory follows the run's own numbers; in host memory, the update's window. */
 enum status run_take_work(struct run *r, enum tier tier, int64_t bytes, void **out) {
     int64_t all = r->bill.technique_work_bytes[tier], left = all - r->work_taken[tier];
     int64_t begin = tier == TIER_DEVICE ? r->memory.run_bytes - all : round_up(r->blocks.bytes, DISK_PAGE);

@@ -88,8 +88,8 @@ struct technique {
     const struct keeper *keeper;
 };
 
-/* Each phase of a step has its own event, so that the order in which techniques attach never matters. Events of the
- * state come from those who read and load it: lib/checkpoint and keepers. */
+/* Each phase of a step has its own event, so that the order in which techniques attach never matters.
+ * lib/checkpoint and keepers emit the events of the state, because they read and load it. */
 enum event_kind {
     EVENT_PARAM_AHEAD,    /* a block will use the param soon: a technique may start to fill event->buffer. Emitted for
                            * gathered params (param_is_gathered), and for whole params in forward */

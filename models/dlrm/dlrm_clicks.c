@@ -1,6 +1,6 @@
-/* Samples of clicks, and a rank's part of them. The axis P is the replicas: a rank has the dense features and labels of
- * its own samples, P = 1 of dp; and the ids of as many replicas and features as its slot has. Any rank can read any
- * sample, so an owner of tables reads the ids of other ranks' samples itself, and no id is ever sent. */
+/* A rank's part of samples of clicks. The axis P counts replicas. A rank reads the dense features and labels of its own
+ * samples (P = 1), and the ids of the replicas and features that its slot has. Every rank can read every sample, so a
+ * rank that owns a table reads the ids of other ranks' samples from the file, and no rank sends an id. */
 #include "models/dlrm/dlrm_clicks.h"
 
 #include "lib/data/clicks.h"
@@ -24,7 +24,7 @@ static enum status check_layout(const struct run *r, const struct data_split *sp
                 dense->axis[2].n);
 }
 
-/* The rows that all ids of the file need: its header says so, unless the file is damaged. */
+/* The rows that the file's ids need: the header's number, unless id is beyond it in a damaged file. */
 static int64_t rows_needed(const struct clicks_layout *c, int32_t id) {
     return id < c->rows ? c->rows : (int64_t)id + 1;
 }
@@ -43,7 +43,7 @@ static enum status check_ids(const struct run *r, const struct data_split *split
     return OK;
 }
 
-/* Sample b of replica p in a microbatch; NULL: beyond the end of the evaluation's. */
+/* Find sample b of replica p in a microbatch. *words NULL: it is beyond the last sample of the split. */
 static enum status sample_of(const struct run *r, int microbatch, const struct axis *P, int64_t p, int64_t b,
                              const int32_t **words) {
     const struct plan *plan = &r->plan;

@@ -1,4 +1,4 @@
-/* Samples of clicks in a run of a recommendation model: which of them a rank reads, and the AUC of an evaluation. */
+/* How a run of a recommendation model reads samples of clicks, and computes the AUC of an evaluation. */
 #pragma once
 
 #include "lib/run/model.h"

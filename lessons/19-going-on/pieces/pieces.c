@@ -1,5 +1,5 @@
-/* The pieces that ranks lack after a change of members (lesson 19, "Who has what"). pieces.h has each function's
- * contract. */
+/* After a change of members, find the pieces that each rank lacks, and a rank that has them (lesson 19, "Who has
+ * what"). pieces.h states the contract of each function. */
 #include "lessons/19-going-on/pieces/pieces.h"
 
 /* TODO: shards are as equal as possible; the last shard ends at the array's end. */
