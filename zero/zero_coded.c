@@ -86,11 +86,12 @@ bool zero_coded_term(const struct zero_coded *z, const struct program *p, int i,
     return true;
 }
 
-/* Passes over the whole bucket: filling 2, encoding 1, decoding 2, feedback 6. Over its codes: encoding 1, decoding 1.
- * Over the shard: copying the sum 2, adding it 3. */
+/* Passes over the whole bucket: filling 2, encoding 1, decoding 2; feedback 9: take_along 4, subtracting what was sent
+ * 2, leave 3. Over its codes: encoding 1, decoding 1, feedback 1. Over the shard: copying the sum 2, adding it 3. */
 static double work_bytes(const struct zero_coded *z, const struct zero_bucket *b) {
     double whole = (double)(b->count * b->n_ranks) * sizeof(float), shard = (double)b->count * sizeof(float);
-    return 5 * whole + 2 * (double)code_bytes(&z->codec, b) + 5 * shard + (z->n_residuals ? 6 * whole : 0);
+    const double codes = (double)code_bytes(&z->codec, b);
+    return 5 * whole + 2 * codes + 5 * shard + (z->n_residuals ? 9 * whole + codes : 0);
 }
 
 void zero_coded_bill(const struct zero_coded *z, const struct zero_buckets *o, const struct program *p,
