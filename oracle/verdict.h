@@ -24,7 +24,6 @@ struct checked {
     int64_t missing, at;                 /* elements that no rank has; the worst element, row-major */
     double apart;                        /* largest difference between two ranks, and these ranks */
     int rank, other;
-    double norm;                         /* of the reference's, for findings about norms */
 };
 
 /** max (|x - y| - slack) / max |y|, at least 0; not divided if y is all zero. NaN counts as infinite. slack: NULL:

@@ -88,7 +88,7 @@ TEST(test_zero_announces_weights_a_block_ahead) {
 
 /* ---- a run ---- */
 struct watch {
-    int block, microbatches;           /* the last block of this step that has begun; the step's forwards */
+    int block;                         /* the last block of this step that has begun */
     bool ran, in_order, numbers, gone;
 };
 
