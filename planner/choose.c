@@ -1,6 +1,7 @@
 #include "planner/choose.h"
 
 #include "lib/base/integer.h"
+#include "lib/base/stage_notation.h"
 #include "lib/run/run.h"
 #include "planner/split.h"
 #include <inttypes.h>
@@ -56,11 +57,19 @@ static enum status mix_recomputation(const struct choosing *c, struct found *f, 
 }
 
 /* ---- pp-split ---- */
+/* Write the layers of each virtual stage. Of a stage's chunks the first take what does not divide, because the last
+ * stage's last chunk has the head. */
 static void write_split(struct layout *l, const int64_t *layers_of, int n) {
+    int64_t chunks = l->choice[DECIDE_CHUNKS];
+    char text[OPTION_TEXT_MAX];
     size_t used = 0;
-    for (int i = 0; i < n && used < sizeof l->split; i++)
-        used += (size_t)snprintf(l->split + used, sizeof l->split - used, "%s%" PRId64, i ? "," : "", layers_of[i]);
-    if (used >= sizeof l->split) l->split[0] = 0;                    /* too many stages for the text */
+    for (int64_t i = 0; i < n * chunks && used < sizeof text; i++) {
+        int64_t layers = layers_of[i % n];
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId64, i ? "," : "",
+                                 layers / chunks + (i / n < layers % chunks));
+    }
+    if (used < sizeof l->split) memcpy(l->split, text, used + 1);
+    else if (used >= sizeof text || !stage_notation_write(text, l->split, sizeof l->split)) l->split[0] = 0;
 }
 
 /* The price of a layer on a stage, found by moving one there from another stage. */
@@ -70,7 +79,7 @@ static enum status move_a_layer(const struct choosing *c, const struct found *ev
     struct layout l = even->layout;
     int to = 0, from = n - 1;
     bool can_be = false;
-    while (from > 0 && layers_of[from] < 2) from--;
+    while (from > 0 && layers_of[from] <= l.choice[DECIDE_CHUNKS]) from--;
     if (from == 0) to = n - 1;
     layers_of[to]++, layers_of[from]--;
     write_split(&l, layers_of, n);
@@ -83,14 +92,16 @@ static enum status move_a_layer(const struct choosing *c, const struct found *ev
     return OK;
 }
 
-/* Split. If a stage is then too full, give it fewer layers and split again. */
+/* Split. If a stage is then too full, give it fewer layers and split again. Each chunk keeps one layer: all but one of
+ * these, `more`, belong to the stage's fixed seconds, and most and split_layers do not count them. */
 static enum status split_until_it_fits(const struct choosing *c, const struct found *even, const struct a_layer *layer,
                                        const double *fixed_s, int64_t *most, int64_t *layers_of, int n,
                                        struct found *t) {
     struct layout l = even->layout;
-    int64_t room = c->cluster->memory_bytes - c->cluster->reserve_bytes;
+    int64_t room = c->cluster->memory_bytes - c->cluster->reserve_bytes, more = l.choice[DECIDE_CHUNKS] - 1;
     for (bool can_be = true;;) {
-        enum status status = split_layers(n, c->asked->layers, layer->s, fixed_s, most, layers_of);
+        enum status status = split_layers(n, c->asked->layers - n * more, layer->s, fixed_s, most, layers_of);
+        for (int i = 0; i < n && status == OK; i++) layers_of[i] += more;
         if (status == E_CONFIG) status_clear();                      /* memory cannot hold the layers */
         t->price.fits = false;
         if (status != OK) return status == E_CONFIG ? OK : status;
@@ -99,13 +110,14 @@ static enum status split_until_it_fits(const struct choosing *c, const struct fo
         if (!l.split[0] || !can_be || t->price.fits) return OK;
         for (int i = 0; i < n; i++) {
             int64_t excess = t->price.stage[i].bytes - room;
-            if (excess > 0) most[i] = layers_of[i] - (layer->bytes > 0 ? ceil_div(excess, layer->bytes) : 1);
+            if (excess > 0) most[i] = layers_of[i] - more - (layer->bytes > 0 ? ceil_div(excess, layer->bytes) : 1);
         }
     }
 }
 
 static enum status split_stages(const struct choosing *c, struct found *f, struct found *even, struct found *t) {
     int n = (int)f->layout.choice[DECIDE_PP];
+    int64_t chunks = f->layout.choice[DECIDE_CHUNKS];
     int64_t *layers_of = calloc(2 * (size_t)n, sizeof *layers_of), *most = layers_of ? layers_of + n : NULL;
     double *fixed_s = calloc((size_t)n, sizeof *fixed_s);
     struct a_layer layer = {0, 0};
@@ -114,9 +126,10 @@ static enum status split_stages(const struct choosing *c, struct found *f, struc
     enum status status = layers_of && fixed_s ? OK : FAIL(E_MEMORY, "no memory to split %d stages", n);
     if (status == OK) status = price_layout(c, &f->layout, true, even, &can_be);
     for (int i = 0; status == OK && i < n; i++) layers_of[i] = even->price.stage[i].layers, most[i] = c->asked->layers;
-    if (status == OK && c->asked->layers > n) status = move_a_layer(c, even, layers_of, n, t, &layer);
+    if (status == OK && c->asked->layers > n * chunks) status = move_a_layer(c, even, layers_of, n, t, &layer);
     if (status == OK && layer.s > 0) {
-        for (int i = 0; i < n; i++) fixed_s[i] = even->price.stage[i].s - (double)layers_of[i] * layer.s;
+        for (int i = 0; i < n; i++)
+            fixed_s[i] = even->price.stage[i].s - (double)(layers_of[i] - chunks + 1) * layer.s;
         status = split_until_it_fits(c, even, &layer, fixed_s, most, layers_of, n, t);
         if (status == OK && is_shorter(t, f)) *f = *t;
     }
@@ -126,7 +139,8 @@ static enum status split_stages(const struct choosing *c, struct found *f, struc
 }
 
 /* ---- both ---- */
-enum status choose_refine(const struct recipe *recipe, const struct plan *asked, unsigned fixed, bool split,
+/* most_chunks: of a layout that is split. */
+static enum status refine(const struct recipe *recipe, const struct plan *asked, unsigned fixed, int64_t most_chunks,
                           const struct cluster *cluster, struct found *f) {
     const struct choosing c = {recipe, asked, fixed, cluster};
     struct found *room = calloc(2, sizeof *room);
@@ -134,10 +148,15 @@ enum status choose_refine(const struct recipe *recipe, const struct plan *asked,
     enum status status = room ? OK : FAIL(E_MEMORY, "no memory to refine a layout");
     bool keeps_less = x[DECIDE_RECOMPUTE] == KEEP_NONE || x[DECIDE_RECOMPUTE] == KEEP_DEAR;
     if (status == OK && !(fixed >> DECIDE_RECOMPUTE & 1) && keeps_less) status = mix_recomputation(&c, f, room);
-    if (status == OK && split && x[DECIDE_PP] > 1 && x[DECIDE_CHUNKS] == 1 && x[DECIDE_SCHEDULE] != ORDER_ZB_V)
+    if (status == OK && x[DECIDE_PP] > 1 && x[DECIDE_CHUNKS] <= most_chunks && x[DECIDE_SCHEDULE] != ORDER_ZB_V)
         status = split_stages(&c, f, &room[0], &room[1]);
     free(room);
     return status;
+}
+
+enum status choose_refine(const struct recipe *recipe, const struct plan *asked, unsigned fixed, bool split,
+                          const struct cluster *cluster, struct found *f) {
+    return refine(recipe, asked, fixed, split, cluster, f);
 }
 
 /* ---- auto ---- */
@@ -199,7 +218,7 @@ static enum status choose(const struct recipe *r, const struct cluster *c, struc
     }
     for (int i = 0; i < (s->n_best ? s->n_best : 1); i++) {
         struct found *f = s->n_best ? &s->best[i] : &s->smallest;
-        TRY(choose_refine(r, p, fixed, is.split, c, f));
+        TRY(refine(r, p, fixed, is.split ? INT64_MAX : 0, c, f));
         if (is_shorter(f, best)) best = f;
     }
     if (!best->price.fits) return refuse_all(best, c);

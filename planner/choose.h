@@ -5,7 +5,9 @@
  *
  *   recompute   block:N recomputes the first N layers of a stage in full, and the others not at all. Layers are alike,
  *               so the best such mixture has the least N that fits
- *   pp-split    layers to stages so that the slowest is as fast as can be, within each stage's memory (split.h)
+ *   pp-split    layers to stages so that the slowest is as fast as can be, within each stage's memory (split.h). Where
+ *               a stage has several chunks, its layers are divided among them; only --pp-split auto does this, since a
+ *               search would take longer
  *
  * A refinement is kept if it shortens the step. */
 #pragma once
@@ -19,8 +21,7 @@ enum status choose_refine(const struct recipe *, const struct plan *asked, unsig
 
 /** Replace the values auto in an unsettled plan, if it has any.
  *  @param text the choices, as command-line options
- *  @errors E_CONFIG: nothing fits, with the least bytes; or a schedule of chunks and --pp-split auto; those of
- *  price_plan  @collective{none} */
+ *  @errors E_CONFIG: nothing fits, with the least bytes; those of price_plan  @collective{none} */
 enum status choose_auto(const struct recipe *, const struct cluster *, struct plan *, char *text, size_t size);
 /** Has any option the value auto? */
 bool choose_is_asked(const struct plan *);

@@ -10,8 +10,8 @@
 #include <string.h>
 
 const char *price_phase_name(enum price_phase p) {
-    static const char *const NAMES[N_PRICE_PHASES] = {"products", "memory", "replay", "tp", "cp", "ep", "bubble", "pp",
-                                                      "dp", "gather", "optim", "offload"};
+    static const char *const NAMES[N_PRICE_PHASES] = {"products", "memory", "casts", "replay", "tp",     "cp",     "ep",
+                                                      "bubble",   "pp",     "dp",    "gather", "optim", "offload"};
     return (unsigned)p < N_PRICE_PHASES ? NAMES[p] : "?";
 }
 
@@ -208,6 +208,8 @@ enum status price_check(const struct plan *plan, const struct cluster *c) {
     if (!(c->flops_per_s[plan_product_dtype(plan)] > 0))
         return FAIL(E_CONFIG, "%s has no peak in %s; give its tflops, or another precision", c->name,
                     dtype_name(plan_product_dtype(plan)));
+    if (plan->device == PLAN_DEVICE_CUDA && plan_number(plan, "fp8") && !(c->flops_per_s[FP8_E4M3] > 0))
+        return FAIL(E_CONFIG, "%s has no peak in fp8; give its tflops-fp8, or leave --fp8 out", c->name);
     if (offloads && !(c->host_bytes_per_s > 0 && c->host_memory_bytes_per_s > 0))
         return FAIL(E_CONFIG, "%s: host-gbs=%g and host-memory-gbs=%g must both be above 0 for --offload; give them, "
                     "or use --offload none", c->name, c->host_bytes_per_s / 1e9, c->host_memory_bytes_per_s / 1e9);

@@ -29,6 +29,7 @@
 enum price_phase {
     PRICE_PRODUCTS,        /* rows that are bound by arithmetic */
     PRICE_MEMORY,          /* rows that are bound by memory */
+    PRICE_CASTS,           /* to fp8, with their amax */
     PRICE_REPLAY,          /* rows that are run again, with their exchanges */
     PRICE_TP, PRICE_CP, PRICE_EP,   /* exchanges in rows, as far as nothing hides them */
     PRICE_BUBBLE,

@@ -25,14 +25,26 @@ static double beside(const struct cluster *c, double exchange, double work) {
 }
 
 /* ---- rows ---- */
-struct row_price { double own, exchange; enum price_phase phase, phase_of_exchange; bool message; };
+/* casts: the part of own that casts before the products take. */
+struct row_price { double own, exchange, casts; enum price_phase phase, phase_of_exchange; bool message; };
+
+/* A CPU emulates fp8: its products run at the speed of the model's dtype. */
+static enum dtype product_dtype(const struct cluster *c, const struct call *call) {
+    enum dtype dtype = op_product_dtype(call);
+    return c->flops_per_s[dtype] > 0 ? dtype : op_dtype(call);
+}
+
+static enum price_phase phase_of_row(const struct step *s, const struct seconds *own) {
+    if (own->compute >= own->memory) return PRICE_PRODUCTS;
+    return s->op->rule == RULE_FP8 ? PRICE_CASTS : PRICE_MEMORY;
+}
 
 static struct row_price price_row(const struct cluster *c, const struct program *p, const struct row *r) {
     const struct step *s = &p->steps[r->id];
     struct call call = program_call(p, s);
     struct cost cost = op_cost(&call, r->kind);
-    struct seconds own = op_seconds(c, s->op->name, op_dtype(&call), &cost, r->kind);
-    struct row_price out = {own.total, 0, own.compute >= own.memory ? PRICE_PRODUCTS : PRICE_MEMORY, PRICE_TP, false};
+    struct seconds own = op_seconds(c, s->op->name, product_dtype(c, &call), &cost, r->kind);
+    struct row_price out = {own.total, 0, own.casts, phase_of_row(s, &own), PRICE_TP, false};
     struct exchange x[MAX_EXCHANGES] = {{.axis = (enum mesh_axis)s->mesh_axis}, {.axis = (enum mesh_axis)s->mesh_axis}};
     for (int i = 0, n = s->op->exchanges ? s->op->exchanges(&call, r->kind, x) : 0; i < n; i++) {
         out.exchange += exchange_seconds(c, &p->place, &x[i]);
@@ -40,7 +52,7 @@ static struct row_price price_row(const struct cluster *c, const struct program 
         out.message |= x[i].op == COMM_SEND;
         out.phase_of_exchange = phase_of_axis(x[i].axis);
     }
-    if (r->kind == ROW_REPLAY) out.phase = out.phase_of_exchange = PRICE_REPLAY;
+    if (r->kind == ROW_REPLAY) out.phase = out.phase_of_exchange = PRICE_REPLAY, out.casts = 0;
     return out;
 }
 
@@ -62,7 +74,7 @@ static enum status price_tape(const struct cluster *c, const struct program *p, 
         }
         if (!row_kind_is_step(r->kind)) continue;
         struct row_price x = price_row(c, p, r);
-        phase[x.phase] += x.own;
+        phase[x.phase] += x.own - x.casts, phase[PRICE_CASTS] += x.casts;
         clock += x.own, *own += x.own;
         if (r->wait >= 0 && !c->cores)
             pending[r->wait] = (struct pending){clock + x.exchange, x.exchange, x.phase_of_exchange};

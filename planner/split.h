@@ -13,6 +13,7 @@
 
 /** @param fixed_s [n]  @param most [n]; < 1: the stage cannot hold a layer  @param layers_of [n], out. Among equal
  *  splits take the one with most layers on the last stages, because the first stages keep more microbatches.
- *  @errors E_CONFIG: the stages cannot hold the layers; E_MEMORY  @collective{none} */
+ *  @errors E_CONFIG: the stages cannot hold the layers ("4 stages cannot hold layers=30; ..."); E_MEMORY
+ *  @collective{none} */
 enum status split_layers(int n, int64_t layers, double layer_s, const double *fixed_s, const int64_t *most,
                          int64_t *layers_of);

@@ -1,10 +1,9 @@
 /* ranks: 1  device: cpu
  * Budgets equal published ones, and every worse input costs more. */
-#include "tests/test.h"
-
 #include "planner/budget.h"
 #include "planner/failure.h"
-
+#include "planner/walls.h"
+#include "tests/test.h"
 #include <math.h>
 
 static struct cluster gpus(void) {
@@ -63,4 +62,82 @@ TEST(test_what_is_worse_costs_more) {
     assert_close(b.joules / (3600 * 400 * b.rank_hours), 1, 1e-12);
 }
 
-TESTS(unit_test(test_published_days), unit_test(test_failures_of_llama_3), unit_test(test_what_is_worse_costs_more))
+/* ---- walls ---- */
+/* A step of 3 s, of which 2.8 s are products, at a reach of 0.7. */
+static struct wall_of computing(void) {
+    return (struct wall_of){.fits = true, .step_s = 3, .mfu = 0.7 * 2.8 / 3, .phase_s = {[PRICE_PRODUCTS] = 2.8},
+                            .slowest = 1, .goodput = 1, .reach = 0.7};
+}
+
+TEST(test_reach_is_what_products_reach) {
+    struct wall_of x = computing();
+    assert_close(wall_reach(x.mfu, x.step_s, x.phase_s[PRICE_PRODUCTS]), 0.7, 1e-12);
+    assert_true(wall_reach(0.5, 3, 0) == 0);
+}
+
+/* Every exchange counts, alone and with the others; nothing else does. More than a third, not a third. */
+TEST(test_a_third_of_exchanges_is_the_wall) {
+    for (int i = 0; i < N_PRICE_PHASES; i++) {
+        struct wall_of x = computing();
+        bool exchange = i == PRICE_TP || i == PRICE_CP || i == PRICE_EP || i == PRICE_PP || i == PRICE_DP ||
+                        i == PRICE_GATHER;
+        x.mfu = 0.3;
+        for (int k = 0; k < N_PRICE_PHASES; k++) x.phase_s[k] = 0;
+        x.phase_s[i] = 1 * (1 - 1e-12);
+        assert_int_equal(wall_of(&x), WALL_EFFICIENCY);
+        x.phase_s[i] = 1 + 1e-12;
+        assert_int_equal(wall_of(&x), exchange ? WALL_COMMUNICATION : WALL_EFFICIENCY);
+    }
+    struct wall_of x = computing();
+    x.mfu = 0.3, x.phase_s[PRICE_TP] = x.phase_s[PRICE_PP] = x.phase_s[PRICE_DP] = 0.34;
+    assert_close(wall_exchanges(&x), 0.34, 1e-12);
+    assert_int_equal(wall_of(&x), WALL_COMMUNICATION);
+}
+
+TEST(test_nine_tenths_of_the_reach_is_the_wall) {
+    struct wall_of x = computing();
+    assert_int_equal(wall_of(&x), WALL_COMPUTE);
+    x.mfu = 0.9 * x.reach * (1 - 1e-12);
+    assert_int_equal(wall_of(&x), WALL_EFFICIENCY);
+    x.mfu = 0.9 * x.reach * (1 + 1e-12);
+    assert_int_equal(wall_of(&x), WALL_COMPUTE);
+    x.reach = 0.79;                                                  /* wider products would reach more */
+    assert_int_equal(wall_of(&x), WALL_EFFICIENCY);
+    x.goodput = 0.5, x.slowest = 2, x.reach = 0.7;                   /* failures do not change the step's mfu */
+    assert_int_equal(wall_of(&x), WALL_COMPUTE);
+}
+
+/* A layout that does not fit meets the memory wall, whatever its other numbers are. */
+TEST(test_memory_comes_first) {
+    struct wall_of x = computing();
+    x.fits = false;
+    assert_int_equal(wall_of(&x), WALL_MEMORY);
+    assert_int_equal(wall_of(&(struct wall_of){.fits = false}), WALL_MEMORY);
+}
+
+/* Each loss is named if it takes 0.2 of the time and another one takes 0.1. */
+TEST(test_the_largest_loss_is_named) {
+    for (int i = 0; i < N_LOSSES; i++) {
+        struct wall_of x = computing();
+        double part, seconds = 0.2 * x.step_s;
+        x.mfu = 0.5, x.phase_s[PRICE_PRODUCTS] = x.step_s / 2, x.reach = 1;
+        x.phase_s[i == LOSS_REPLAY ? PRICE_BUBBLE : PRICE_REPLAY] = 0.1 * x.step_s;
+        switch (i) {
+        case LOSS_BUBBLE: x.phase_s[PRICE_BUBBLE] = seconds; break;
+        case LOSS_NARROW: x.mfu = 0.3; break;                        /* half the time at 0.6 of the reach */
+        case LOSS_MOVING: x.phase_s[PRICE_MEMORY] = seconds; break;
+        case LOSS_REPLAY: x.phase_s[PRICE_REPLAY] = seconds; break;
+        case LOSS_UPDATE: x.phase_s[PRICE_OPTIM] = seconds; break;
+        case LOSS_SLOWEST: x.slowest = 1.25; break;
+        default: x.goodput = 0.8;
+        }
+        assert_int_equal(wall_loss(&x, &part), i);
+        assert_close(part, 0.2, 1e-12);
+        assert_string_not_equal(loss_name((enum loss)i), "?");
+    }
+}
+
+TESTS(unit_test(test_published_days), unit_test(test_failures_of_llama_3), unit_test(test_what_is_worse_costs_more),
+      unit_test(test_reach_is_what_products_reach), unit_test(test_a_third_of_exchanges_is_the_wall),
+      unit_test(test_nine_tenths_of_the_reach_is_the_wall), unit_test(test_memory_comes_first),
+      unit_test(test_the_largest_loss_is_named))

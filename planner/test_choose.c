@@ -1,11 +1,13 @@
 /* ranks: 1  device: cpu
  * The choice of auto is the best of all choices. */
 #include "driver/recipe.h"
+#include "lib/base/integer.h"
+#include "lib/base/rng.h"
 #include "planner/choose.h"
+#include "planner/split.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
 #include "tests/test.h"
-
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -74,6 +76,32 @@ TEST(test_split_is_the_best_of_all_splits) {
 }
 
 /* If the first stage is too full for its share, it gets less: auto finds the best of the splits that fit. */
+/* All splits of 10 layers over 2 chunks of 3 stages. The choice balances stages, so it may miss the best by little. */
+TEST(test_split_of_chunks_is_nearly_the_best) {
+    struct cluster c = gpus();
+    struct plan p = piped(), even, best_of;
+    double best = INFINITY;
+    int of[6];
+    pp_options(&p)->schedule = SCHEDULE_INTERLEAVED, pp_options(&p)->chunks = 2;
+    p.global_batch = 24, p.micro_batch = 1;
+    even = best_of = p;
+    for (int bars = 0; bars < 1 << (LAYERS - 1); bars++) {
+        int n = 0;
+        memset(of, 0, sizeof of);
+        if (__builtin_popcount((unsigned)bars) != 5) continue;
+        for (int i = 0; i < LAYERS; i++) of[n]++, n += bars >> i & 1;
+        snprintf(pp_options(&best_of)->split, OPTION_TEXT_MAX, "%d,%d,%d,%d,%d,%d", of[0], of[1], of[2], of[3], of[4],
+                 of[5]);
+        best = fmin(best, step_of(best_of, &c));
+    }
+    strcpy(pp_options(&p)->split, "auto");
+    choose(&p, &c, 0);
+    assert_true(step_of(p, &c) < step_of(even, &c));
+    assert_int_equal(sscanf(pp_options(&p)->split, "%d,%d,%d,%d,%d,%d", of, of + 1, of + 2, of + 3, of + 4, of + 5), 6);
+    for (int i = 0; i < STAGES; i++) assert_true(of[i] >= of[i + STAGES]);   /* the last chunk has the head */
+    assert_true(step_of(p, &c) <= best * 1.02);
+}
+
 TEST(test_split_heeds_memory) {
     struct cluster c = gpus();
     struct plan p = piped(), even = piped();
@@ -152,6 +180,73 @@ TEST(test_what_is_not_auto_stays) {
     assert_fails(plan_settle(&p, 0), E_CONFIG, "micro-batch=auto", "give a number");
 }
 
-TESTS(unit_test(test_split_is_the_best_of_all_splits), unit_test(test_split_heeds_memory),
+/* ---- splits by themselves ---- */
+enum { MOST_STAGES = 8, MOST_LAYERS = 40 };
+
+/* The least time of the slowest stage, by dynamic programming over stages and layers; INFINITY: no split exists. */
+static double least_of_all(int n, int64_t layers, double t, const double *fixed, const int64_t *most) {
+    double best[MOST_LAYERS + 1], next[MOST_LAYERS + 1];
+    for (int k = 0; k <= layers; k++) best[k] = k ? INFINITY : 0;
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k <= layers; k++) {
+            next[k] = INFINITY;
+            for (int own = 1; own <= min64(most[i], k); own++)
+                next[k] = fmin(next[k], fmax(best[k - own], fixed[i] + own * t));
+        }
+        for (int k = 0; k <= layers; k++) best[k] = next[k];
+    }
+    return best[layers];
+}
+
+static int64_t drawn(uint64_t k, int64_t from, int64_t to) {
+    return from + (int64_t)(rng_uniform(5, rng_stream("split"), k) * (double)(to - from + 1));
+}
+
+TEST(test_split_is_that_of_all_splits) {
+    uint64_t k = 0;
+    int refused = 0;
+    for (int round = 0; round < 2000; round++) {
+        int n = (int)drawn(k++, 1, MOST_STAGES);
+        int64_t layers = drawn(k++, n, MOST_LAYERS), most[MOST_STAGES], layers_of[MOST_STAGES], sum = 0;
+        double fixed[MOST_STAGES] = {0}, slowest = 0, t = 0.1 + rng_uniform(5, 1, k++);
+        fixed[0] += 2 * rng_uniform(5, 1, k++), fixed[n - 1] += 3 * rng_uniform(5, 1, k++);
+        for (int i = 0; i < n; i++) most[i] = drawn(k++, 1, 14);
+        double least = least_of_all(n, layers, t, fixed, most);
+        if (split_layers(n, layers, t, fixed, most, layers_of) != OK) {
+            assert_true(isinf(least));
+            status_clear();
+            refused++;
+            continue;
+        }
+        for (int i = 0; i < n; i++) {
+            assert_in_range(layers_of[i], 1, most[i]);
+            sum += layers_of[i], slowest = fmax(slowest, fixed[i] + (double)layers_of[i] * t);
+        }
+        assert_int_equal(sum, layers);
+        assert_close(slowest, least, 1e-12);
+    }
+    assert_in_range(refused, 100, 1900);
+}
+
+/* A head of 1.65 layers: its stage has one layer fewer than in an even split; and a full first stage gives its
+ * layers away. */
+TEST(test_split_of_a_heavy_head) {
+    int64_t layers_of[4], most[4] = {30, 30, 30, 30};
+    const double fixed[4] = {0, 0, 0, 1.65};
+    assert_ok(split_layers(4, 30, 1, fixed, most, layers_of));
+    const int64_t wanted[4] = {8, 8, 8, 6};
+    for (int i = 0; i < 4; i++) assert_int_equal(layers_of[i], wanted[i]);
+    most[0] = 5;
+    assert_ok(split_layers(4, 30, 1, fixed, most, layers_of));
+    assert_int_equal(layers_of[0], 5);
+    most[0] = 0;
+    assert_fails(split_layers(4, 30, 1, fixed, most, layers_of), E_CONFIG, "4 stages cannot hold layers=30");
+    most[0] = 30;
+    assert_fails(split_layers(4, 3, 1, fixed, most, layers_of), E_CONFIG, "4 stages cannot hold layers=3");
+}
+
+TESTS(unit_test(test_split_is_the_best_of_all_splits), unit_test(test_split_of_chunks_is_nearly_the_best),
+      unit_test(test_split_heeds_memory),
       unit_test(test_recompute_is_the_best_that_fits), unit_test(test_micro_batch_and_recompute_are_the_best_that_fit),
-      unit_test(test_what_is_not_auto_stays))
+      unit_test(test_what_is_not_auto_stays), unit_test(test_split_is_that_of_all_splits),
+      unit_test(test_split_of_a_heavy_head))

@@ -1,6 +1,9 @@
 /* ranks: 1  device: cpu */
 #include "dp_variants/local/local.h"
+#include "lib/cost/wire_time.h"
 #include "models/gpt/gpt.h"
+#include "models/t5/t5.h"
+#include "park/park.h"
 #include "planner/test_price.h"
 
 TEST(test_phases_add_up_to_the_step) {
@@ -235,11 +238,203 @@ TEST(test_price_refuses) {
                  "give its tflops");
 }
 
+/* ---- offload ---- */
+/* Copies that nothing hides take the link's time, there and back. Copies behind rows that are as long take no time. */
+TEST(test_parking_is_copies_beside_the_rows) {
+    struct cluster c = bare();
+    struct plan p = plan_of(16, 1, 1);
+    struct run r;
+    struct price stays = price_of(p, &c);
+    park_options(&p)->kind = PARK_ALL;
+    struct price moves = price_of(p, &c);
+    assert_ok(plan_settle(&p, 0));
+    assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
+    double seconds = (double)r.bill.parked_bytes / c.host_bytes_per_s;
+    run_destroy(&r);
+    assert_close(moves.phase_s[PRICE_OFFLOAD], seconds, 1e-9 * seconds);
+    assert_close(moves.step_s, stays.step_s + seconds, 1e-9 * moves.step_s);
+    assert_true(moves.host_bytes > 0 && moves.bytes[ROLE_ACT] < stays.bytes[ROLE_ACT]);
+    c.overlap_part = 1, c.host_bytes_per_s *= 1000;
+    assert_close(price_of(p, &c).phase_s[PRICE_OFFLOAD], 0, 1e-12);
+    c.host_bytes_per_s = 0;
+    assert_fails(price_check(&p, &c), E_CONFIG, "host-gbs=0", "--park none");
+}
+
+/* For each own element a gradient comes down and a weight goes up, in bf16; the host reads and writes weight and
+ * moments in fp32, reads the gradient and writes the weight in bf16. The device does none of this. */
+TEST(test_offload_is_copies_and_an_update_elsewhere) {
+    struct cluster c = bare();
+    struct plan p = plan_of(16, 1, 1);
+    plan_set_number(&p, "zero", 1);
+    double n = (double)gpt_n_params(&p) / 16;
+    struct price stays = price_of(p, &c);
+    zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
+    struct price moved = price_of(p, &c);
+    double host_s = n * 28 / c.host_memory_bytes_per_s, link_s = n * 4 / c.host_bytes_per_s;
+    assert_close(stays.phase_s[PRICE_OFFLOAD], 0, 0);
+    assert_close(moved.phase_s[PRICE_OFFLOAD], host_s + link_s, 0.001 * (host_s + link_s));
+    double spared_s = n * 28 / (c.memory_bytes_per_s * c.stream_part);
+    assert_close(stays.phase_s[PRICE_OPTIM] - moved.phase_s[PRICE_OPTIM], spared_s, 0.01 * spared_s);
+    assert_close(sum_of(&moved), moved.step_s, 1e-12 * moved.step_s);
+    double window = (double)moved.host_bytes - (double)(stays.total_bytes - moved.total_bytes);
+    assert_true(stays.host_bytes == 0 && window > 0 && window <= offload_options(&p)->window * (1 << 20));
+    assert_close((double)moved.host_bytes - window, 12 * n, 0.01 * 12 * n);
+}
+
+/* In each of four microbatches the sums of gradients go down to the host, which adds them up and takes their norm. */
+TEST(test_sums_of_gradients_come_down_as_they_are_made) {
+    struct cluster c = bare();
+    struct plan p = plan_of(16, 1, 1);
+    p.micro_batch = 1, model_options(&p)->tie = 0;                   /* untied: each gradient has one source */
+    plan_set_number(&p, "zero", 2), zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
+    double n = (double)gpt_n_params(&p) / 16, seconds = price_of(p, &c).phase_s[PRICE_OFFLOAD];
+    double host_s = n * (28 + 2 + 4 * 3 * 2) / c.host_memory_bytes_per_s, link_s = n * (2 + 4 * 2) / c.host_bytes_per_s;
+    assert_close(seconds, host_s + link_s, 0.001 * (host_s + link_s));
+}
+
+/* A weight shard in host memory goes up before each gather, but not after the update. ZeRO-3 gathers twice per
+ * microbatch, the last block only once. */
+TEST(test_offloaded_weights_go_up_before_each_gather) {
+    struct cluster c = bare();
+    struct plan p = plan_of(16, 1, 1);
+    p.micro_batch = 1;                                               /* 4 microbatches */
+    plan_set_number(&p, "zero", 3), zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
+    double states_s = price_of(p, &c).phase_s[PRICE_OFFLOAD];
+    double weights_s = (double)gpt_n_params(&p) / 16 * 2 / c.host_bytes_per_s;
+    zero_options(&p)->offload = OFFLOAD_PARAMS;
+    double times = (price_of(p, &c).phase_s[PRICE_OFFLOAD] - states_s) / weights_s + 1;
+    if (times < 6 || times > 8.5) fail_msg("weights go up %g times in a step", times);
+}
+
+/* On a CPU the host's memory is the rank's own, so nothing moves. Without the host's speeds there is no price. */
+TEST(test_offload_needs_a_host_with_speeds) {
+    struct cluster c = gpus(), cpu;
+    struct plan p = plan_of(4, 1, 1);
+    struct price x;
+    struct search *found = calloc(1, sizeof *found);
+    plan_set_number(&p, "zero", 1), zero_options(&p)->offload = OFFLOAD_OPTIMIZER;
+    assert_ok(cluster_read("cpu-2core", &cpu));
+    p.device = PLAN_DEVICE_CPU, p.precision = PRECISION_FP32;
+    assert_close(price_of(p, &cpu).phase_s[PRICE_OFFLOAD], 0, 0);
+    p.device = PLAN_DEVICE_CUDA, p.precision = PRECISION_BF16, c.host_memory_bytes_per_s = 0;
+    assert_fails(search_layouts(&train_recipe, &p, 0, &c, 4, true, found), E_CONFIG, "host-memory-gbs=0",
+                 "--offload none");
+    assert_ok(plan_settle(&p, 0));
+    assert_fails(price_plan(&train_recipe, &p, &c, NULL, &x), E_CONFIG, "host-gbs=25", "host-memory-gbs=0");
+    c = gpus();
+    zero_options(&p)->offload_to = OFFLOAD_TO_DISK;
+    snprintf(offload_options(&p)->path, sizeof offload_options(&p)->path, "/tmp");
+    assert_fails(price_plan(&train_recipe, &p, &c, NULL, &x), E_CONFIG, "offload-to=disk", "--offload-to host");
+    free(found);
+}
+
+/* ---- ranks that share cores ---- */
+static struct plan on_cores(int dp, int tp, int pp, int threads) {
+    struct plan p = plan_of(dp, tp, pp);
+    p.precision = PRECISION_FP32, p.device = PLAN_DEVICE_CPU, p.threads = threads;
+    return p;
+}
+
+/* Cores share the work of all ranks: half as many cores take twice as long, there is no bubble, and phases are parts of
+ * all ranks' work. */
+TEST(test_cores_are_shared) {
+    struct cluster two, one;
+    assert_ok(cluster_read("cpu-2core", &two));
+    one = two, one.cores = 1;
+    static const int LAYOUTS[][3] = {{8, 1, 1}, {1, 8, 1}, {1, 1, 8}, {2, 2, 2}};
+    for (int i = 0; i < 4; i++) {
+        struct plan p = on_cores(LAYOUTS[i][0], LAYOUTS[i][1], LAYOUTS[i][2], 1);
+        struct price x = price_of(p, &two), y = price_of(p, &one);
+        assert_close(sum_of(&x), x.step_s, 1e-12 * x.step_s);
+        assert_close(y.step_s, 2 * x.step_s, 1e-12 * y.step_s);
+        assert_close(x.phase_s[PRICE_BUBBLE], 0, 0);
+        assert_true(x.work_s < 2 * x.step_s);
+        assert_close(y.work_s, x.work_s, 0);
+        assert_close(y.mfu, x.mfu, 1e-12);
+    }
+}
+
+/* Nothing hides exchanges: the step is the exchanges and the rows. */
+TEST(test_cores_copy_what_is_exchanged) {
+    struct cluster c;
+    assert_ok(cluster_read("cpu-2core", &c));
+    struct price x = price_of(on_cores(8, 1, 1, 1), &c);
+    c.level[0].bytes_per_s /= 2, c.level[0].alpha_s *= 2;
+    struct price y = price_of(on_cores(8, 1, 1, 1), &c);
+    assert_close(y.step_s - y.work_s / 2, 2 * (x.step_s - x.work_s / 2), 1e-9 * x.step_s);
+    c.switch_s = 1e-3;                                               /* exchanges at the step's end add no switch */
+    assert_close(price_of(on_cores(8, 1, 1, 1), &c).step_s, y.step_s, 0);
+    c.switch_s = 0;
+    struct price z = price_of(on_cores(1, 8, 1, 1), &c);
+    c.cold_s = 1e-3;                                                 /* tp: 4 exchanges per layer and microbatch */
+    assert_true(price_of(on_cores(1, 8, 1, 1), &c).work_s > z.work_s + 8 * 4 * 16 * 32 * 0.99e-3);
+    c.cold_s = 0, c.switch_s = 1e-3;
+    assert_true(price_of(on_cores(1, 8, 1, 1), &c).step_s > z.step_s + 8 * 4 * 16 * 32 * 0.99e-3 / 2);
+    double fits = price_of(on_cores(2, 1, 1, 1), &c).step_s;         /* a core per rank: no switches */
+    c.switch_s = 0;
+    assert_close(price_of(on_cores(2, 1, 1, 1), &c).step_s, fits, 0);
+}
+
+/* A message is copied by its sender and by its receiver: with m microbatches on two stages 4 m copies. */
+TEST(test_both_ends_copy_a_message) {
+    struct cluster c;
+    assert_ok(cluster_read("cpu-2core", &c));
+    c.cores = 1;
+    struct plan p = on_cores(1, 1, 2, 1);
+    double bytes = 4. * (double)(p.micro_batch * p.seq * p.hidden), m = (double)(p.global_batch / p.micro_batch);
+    struct price x = price_of(p, &c);
+    double send_s = wire_seconds(&c, COMM_SEND, bytes, 2, 1, 1);
+    assert_close(x.phase_s[PRICE_PP], 4 * m * send_s, 1e-9 * x.step_s);
+    c.switch_s = 1e-3;                                               /* two ranks, one core */
+    assert_close(price_of(p, &c).phase_s[PRICE_PP], 4 * m * (send_s + 1e-3), 1e-9 * x.step_s);
+    c.switch_s = 0, c.cold_s = 1e-3;                                 /* slower rows are work */
+    struct price y = price_of(p, &c);
+    assert_close(y.phase_s[PRICE_PP], 4 * m * (send_s + 1e-3), 1e-9 * x.step_s);
+    assert_true(y.work_s - x.work_s > 4 * m * 0.99e-3 && y.step_s - x.step_s > y.work_s - x.work_s - 1e-9);
+    c.cores = 2;
+    double own = price_of(p, &c).work_s;                             /* a core per rank */
+    c.cold_s = 0;
+    assert_close(price_of(p, &c).work_s, own, 0);
+}
+
+/* The second stage of an encoder-decoder waits for both streams. */
+TEST(test_two_streams_are_one_message) {
+    struct cluster c;
+    assert_ok(cluster_read("cpu-2core", &c));
+    c.cores = 1;
+    struct plan p = on_cores(1, 1, 2, 1);
+    assert_ok(recipe_arch(&p, "t5"));
+    struct t5_lengths l = t5_lengths(&p);
+    double row = 4. * (double)(p.micro_batch * p.hidden), m = (double)(p.global_batch / p.micro_batch);
+    double send_s = wire_seconds(&c, COMM_SEND, row * (double)l.encoder, 2, 1, 1) +
+                    wire_seconds(&c, COMM_SEND, row * (double)l.decoder, 2, 1, 1);
+    struct price x = price_of(p, &c);
+    assert_close(x.phase_s[PRICE_PP], 4 * m * send_s, 1e-9 * x.step_s);
+}
+
+/* Two threads halve the chain of a single rank. With threads 0 a rank takes all cores that are free. */
+TEST(test_threads_divide_a_chain) {
+    struct cluster c;
+    assert_ok(cluster_read("cpu-2core", &c));
+    c.launch_s = 0;
+    struct price one = price_of(on_cores(1, 1, 1, 1), &c), two = price_of(on_cores(1, 1, 1, 2), &c);
+    assert_close(one.step_s, 2 * two.step_s, 1e-12);
+    assert_close(one.work_s, two.work_s, 1e-12);
+    assert_close(one.step_s, one.work_s, 1e-12);
+    assert_close(one.mfu, two.mfu, 1e-12);
+    assert_close(price_of(on_cores(1, 1, 1, 0), &c).step_s, two.step_s, 0);      /* one per core */
+}
+
 TESTS(unit_test(test_phases_add_up_to_the_step), unit_test(test_bytes_are_the_run_s), unit_test(test_one_rank),
       unit_test(test_1f1b_is_about_its_closed_form), unit_test(test_laws), unit_test(test_infinite_wires),
       unit_test(test_sums_over_replicas_lie_where_replicas_do),
       unit_test(test_what_comes_now_and_then_is_priced_by_the_step), unit_test(test_what_hides_is_slower),
       unit_test(test_one_forward_hides_what_zero_1_gathers), unit_test(test_what_zero_shards),
       unit_test(test_packing_is_work_in_memory), unit_test(test_codes_of_weights_are_less_wire_and_more_work),
-      unit_test(test_a_replay_has_its_exchanges),
-      unit_test(test_price_refuses))
+      unit_test(test_a_replay_has_its_exchanges), unit_test(test_price_refuses),
+      unit_test(test_sums_of_gradients_come_down_as_they_are_made), unit_test(test_parking_is_copies_beside_the_rows),
+      unit_test(test_offload_is_copies_and_an_update_elsewhere),
+      unit_test(test_offloaded_weights_go_up_before_each_gather), unit_test(test_offload_needs_a_host_with_speeds),
+      unit_test(test_cores_are_shared), unit_test(test_cores_copy_what_is_exchanged),
+      unit_test(test_both_ends_copy_a_message), unit_test(test_two_streams_are_one_message),
+      unit_test(test_threads_divide_a_chain))

@@ -116,5 +116,27 @@ TEST(test_time_line_is_the_step_s) {
     check_time_line(plan_of(1, 1, 4), &c);
 }
 
-TESTS(unit_test(test_rows_of_a_profile_add_up_to_the_stage), unit_test(test_like_stages_are_like),
+/* Products of 8192 by 8192 by 8192: twice the rate gains more than casts cost, in every layout. */
+TEST(test_fp8_is_not_slower_than_bf16_where_products_are_large) {
+    struct cluster h100, none = gpus();
+    assert_ok(cluster_read("dgx-h100", &h100));
+    for (int tp = 1; tp <= 4; tp *= 4)
+        for (int kind = RECOMPUTE_NONE; kind <= RECOMPUTE_FULL; kind++) {
+            struct plan p = plan_of(2, tp, 2);
+            p.hidden = 8192, p.heads = 64, p.seq = 8192, p.micro_batch = 1, p.global_batch = 8;
+            recompute_options(&p)->kind = kind;
+            struct price bf16 = price_of(p, &h100);
+            plan_set_number(&p, "fp8", 1);
+            struct price fp8 = price_of(p, &h100);
+            assert_true(fp8.step_s < 0.9 * bf16.step_s);
+            assert_true(fp8.phase_s[PRICE_CASTS] > 0 && bf16.phase_s[PRICE_CASTS] == 0);
+            assert_true(fp8.phase_s[PRICE_PRODUCTS] < 0.8 * bf16.phase_s[PRICE_PRODUCTS]);
+            assert_close(sum_of(&fp8), fp8.step_s, 1e-9);
+            assert_ok(plan_settle(&p, 0));
+            assert_fails(price_check(&p, &none), E_CONFIG, "dgx-a100 has no peak in fp8; give its tflops-fp8");
+        }
+}
+
+TESTS(unit_test(test_fp8_is_not_slower_than_bf16_where_products_are_large),
+      unit_test(test_rows_of_a_profile_add_up_to_the_stage), unit_test(test_like_stages_are_like),
       unit_test(test_stages_from_a_stem_are_the_run_s), unit_test(test_time_line_is_the_step_s))

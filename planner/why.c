@@ -19,6 +19,7 @@ const char *why_name(enum why w) {
 static enum part part_of(enum price_phase phase) {
     static const enum part PARTS[N_PRICE_PHASES] = {
         [PRICE_PRODUCTS] = PART_PRODUCTS, [PRICE_MEMORY] = PART_MEMORY,   [PRICE_REPLAY] = PART_REPLAY,
+        [PRICE_CASTS] = PART_MEMORY,
         [PRICE_TP] = PART_LAYERS,         [PRICE_CP] = PART_LAYERS,       [PRICE_EP] = PART_LAYERS,
         [PRICE_BUBBLE] = PART_BUBBLE,     [PRICE_PP] = PART_PP,           [PRICE_DP] = PART_REPLICAS,
         [PRICE_GATHER] = PART_REPLICAS,   [PRICE_OPTIM] = PART_UPDATE,

@@ -23,7 +23,9 @@ struct file {
     double mtbf_hours, jitter_cv;
     double watts, price_per_hour, switch_us, cold_us;
     int64_t cores, tile_units;
-    struct level_keys level[MAX_LEVELS];
+    struct level_keys level[N_LEVEL_KEYS];
+    char levels[OPTION_TEXT_MAX];
+    bool rails;
 };
 
 #define AT(field) offsetof(struct file, field)
@@ -69,6 +71,10 @@ static const struct option OPTIONS[] = {
     REAL("host-memory-gbs", "0", 0, 1e6, "GB/s", "of the host's memory, a rank's share of it", "a rank",
          host_memory_gbs),
     LEVEL("node", "a node", LEVEL_NODE), LEVEL("rack", "a rack", LEVEL_RACK), LEVEL("net", "the network", LEVEL_NET),
+    {"levels", OPTION_TEXT, NULL, 0, 0, NULL, "", "name:ranks:GB/s:us, ...: levels of any number, the innermost first, "
+     "instead of node-, rack- and net-; ranks 0: all", "levels", AT(levels)},
+    {"rails", OPTION_BOOL, "off", 0, 0, NULL, "", "the second level joins rank k of every node; what else leaves a "
+     "node goes over the third", "levels", AT(rails)},
     REAL("call-us", "0", 0, 1e6, "us", "of every collective and message", "levels", call_us),
     REAL("overlap-part", "1", 0, 1, "", "of an exchange that other work can hide", "levels", overlap_part),
     REAL("overlap-slowdown", "0", 0, 10, "", "computation during an exchange takes 1 + this times as long", "levels",
@@ -79,7 +85,7 @@ static const struct option OPTIONS[] = {
     REAL("price-per-hour", "0", 0, 1e6, "", "of a rank; 0: not known", "cost", price_per_hour),
 };
 static const struct option_table TABLE = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
-static const char *const LEVEL_NAMES[MAX_LEVELS] = {"node", "rack", "net"};
+static const char *const LEVEL_NAMES[N_LEVEL_KEYS] = {"node", "rack", "net"};
 
 /* ---- curves ---- */
 double curve_at(const struct curve *c, double x) {
@@ -132,27 +138,56 @@ static enum status read_movers(const char *path, const char *text, struct cluste
 }
 
 /* ---- levels ---- */
+static enum status add_level(const char *path, const char *name, const struct level_keys *k, struct cluster *c) {
+    const struct level *inner = c->n_levels ? &c->level[c->n_levels - 1] : NULL;
+    int64_t ranks = k->ranks ? k->ranks : INT64_MAX;
+    if (inner && inner->ranks == INT64_MAX)
+        return FAIL(E_CONFIG, "%s: %s has all ranks, so there is no %s beyond; give %s-ranks", path, inner->name, name,
+                    inner->name);
+    if (inner && (ranks <= inner->ranks || (k->ranks && ranks % inner->ranks)))
+        return FAIL(E_CONFIG, "%s: %s-ranks=%" PRId64 " must be a multiple of %s-ranks=%" PRId64, path, name, k->ranks,
+                    inner->name, inner->ranks);
+    if (c->n_levels == MAX_LEVELS) return FAIL(E_CONFIG, "%s: levels has more than %d of them", path, MAX_LEVELS);
+    struct level *l = &c->level[c->n_levels++];
+    *l = (struct level){.ranks = ranks, .bytes_per_s = k->gbs * GB, .alpha_s = k->us * 1e-6};
+    snprintf(l->name, sizeof l->name, "%.15s", name);
+    return read_curve(path, name, k->curve, &l->part_by_size);
+}
+
+/* Parse "nvlink:72:720:3, rail:576:40:8": levels name:ranks:GB/s:us. */
+static enum status read_list(const char *path, const char *text, struct cluster *c) {
+    while (*text) {
+        struct level_keys k = {0};
+        char name[16];
+        int used = 0;
+        if (sscanf(text, " %15[a-z0-9]:%" SCNd64 ":%lf:%lf%n", name, &k.ranks, &k.gbs, &k.us, &used) != 4 ||
+            !(k.ranks >= 0 && k.ranks <= 1 << 30 && k.gbs >= 1e-6 && k.gbs <= 1e6 && k.us >= 0 && k.us <= 1e9))
+            return FAIL(E_CONFIG, "%s: levels: \"%.40s\" is not name:ranks:GB/s:us, with a speed of 1e-6 to 1e6", path,
+                        text);
+        TRY(add_level(path, name, &k, c));
+        text += used + (int)strspn(text + used, " ,");
+    }
+    return OK;
+}
+
 static enum status read_levels(const char *path, const struct file *f, struct cluster *c) {
-    for (int i = 0; i < MAX_LEVELS; i++) {
+    TRY(read_list(path, f->levels, c));
+    for (int i = 0; i < N_LEVEL_KEYS; i++) {
         const struct level_keys *k = &f->level[i];
-        const struct level *inner = c->n_levels ? &c->level[c->n_levels - 1] : NULL;
         if (k->gbs == 0 && (k->ranks || k->us > 0 || *k->curve))
             return FAIL(E_CONFIG, "%s: %s-ranks, -us or -curve is given, and %s-gbs is not; give its speed", path,
                         LEVEL_NAMES[i], LEVEL_NAMES[i]);
         if (k->gbs == 0) continue;
-        if (inner && inner->ranks == INT64_MAX)
-            return FAIL(E_CONFIG, "%s: %s has all ranks, so there is no %s beyond; give %s-ranks", path, inner->name,
-                        LEVEL_NAMES[i], inner->name);
-        int64_t ranks = k->ranks ? k->ranks : INT64_MAX;
-        if (inner && (ranks <= inner->ranks || (k->ranks && ranks % inner->ranks)))
-            return FAIL(E_CONFIG, "%s: %s-ranks=%" PRId64 " must be a multiple of %s-ranks=%" PRId64, path,
-                        LEVEL_NAMES[i], k->ranks, inner->name, inner->ranks);
-        struct level *l = &c->level[c->n_levels++];
-        *l = (struct level){LEVEL_NAMES[i], ranks, k->gbs * GB, k->us * 1e-6, {0}};
-        TRY(read_curve(path, LEVEL_NAMES[i], k->curve, &l->part_by_size));
+        if (*f->levels)
+            return FAIL(E_CONFIG, "%s: levels and %s-gbs both name levels; leave one out", path, LEVEL_NAMES[i]);
+        TRY(add_level(path, LEVEL_NAMES[i], k, c));
     }
     if (c->n_levels == 0) return FAIL(E_CONFIG, "%s: no level has a speed; give node-gbs", path);
+    if (f->rails && c->n_levels < 3)
+        return FAIL(E_CONFIG, "%s: rails=on, and %d of three levels; give node-gbs, rack-gbs and net-gbs, or rails=off",
+                    path, c->n_levels);
     c->level[c->n_levels - 1].ranks = INT64_MAX;
+    c->rails = f->rails;
     return OK;
 }
 

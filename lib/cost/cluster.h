@@ -17,10 +17,11 @@ enum { MAX_CURVE = 16 };
 struct curve { int n; double at[MAX_CURVE], is[MAX_CURVE]; };
 double curve_at(const struct curve *, double x);             /* 1 if the curve has no points */
 
-/* From the innermost level outward. A cluster has only the levels that its file names. */
-enum { LEVEL_NODE, LEVEL_RACK, LEVEL_NET, MAX_LEVELS };
+/* From the innermost level outward. A cluster has only the levels that its file names: by keys node-, rack- and net-,
+ * or by the list `levels`, which names any. */
+enum { LEVEL_NODE, LEVEL_RACK, LEVEL_NET, N_LEVEL_KEYS, MAX_LEVELS = 8 };
 struct level {
-    const char *name;
+    char name[16];
     int64_t ranks;            /* in one node, rack or network of this level; the outermost has all ranks */
     double bytes_per_s;       /* a rank's speed each way in a large collective: its share of a network adapter */
     double alpha_s;           /* latency: until a message's first byte arrives */
@@ -54,6 +55,7 @@ struct cluster {
 
     struct level level[MAX_LEVELS];
     int n_levels;
+    bool rails;                              /* level 1 joins rank k of every node: other groups cross level 2 */
     double call_s;                           /* fixed cost of each collective and message */
     double overlap_part;                     /* the largest fraction of an exchange that computation can hide */
     double overlap_slowdown;                 /* fraction by which an exchange slows computation down */

@@ -49,6 +49,7 @@ struct seconds op_seconds(const struct cluster *c, const char *op, enum dtype dt
     if (cost->flops == 0 && cost->bytes == 0) return s;
     if (cost->flops > 0) s.compute = flops_at_peak(c, cost, kind) / c->flops_per_s[dtype];
     s.memory = cost->bytes / op_bytes_per_s(c, op);
-    s.total = fmax(s.compute, s.memory) + c->launch_s;
+    s.casts = cost->cast_bytes / op_bytes_per_s(c, "cast_fp8");
+    s.total = fmax(s.compute, s.memory) + s.casts + c->launch_s;
     return s;
 }

@@ -40,8 +40,13 @@ TEST(test_presets_are_read_in_units_of_the_struct) {
 
 /* Every figure of a preset has a comment before it that names its source. */
 TEST(test_every_figure_of_a_preset_has_a_source) {
-    static const char *const PRESETS[] = {"configs/clusters/dgx-a100.ini", "configs/clusters/dgx-h100.ini"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const PRESETS[] = {
+        "configs/clusters/dgx-a100.ini", "configs/clusters/dgx-h100.ini",    "configs/clusters/dgx-h200.ini",
+        "configs/clusters/dgx-b200.ini", "configs/clusters/gb200-nvl72.ini", "configs/clusters/a100-pcie.ini",
+        "configs/clusters/rtx-4090.ini"};
+    for (size_t i = 0; i < sizeof PRESETS / sizeof *PRESETS; i++) {
+        struct cluster c;
+        assert_ok(cluster_read(PRESETS[i], &c));
         char line[512], before = ' ';
         int n = 0;
         FILE *f = fopen(PRESETS[i], "r");
@@ -55,6 +60,25 @@ TEST(test_every_figure_of_a_preset_has_a_source) {
         fclose(f);
         assert_true(n > 20);
     }
+}
+
+TEST(test_levels_are_any_number) {
+    static const char WITHOUT[] = "memory-gib = 80\nmemory-gbs = 2000\ntflops-bf16 = 300\n";
+    struct cluster c;
+    assert_ok(read_text(WITHOUT, "levels = pair:2:400:1, node:8:200:2 pod:64:50:5, site:0:25:9\nrails = off\n", &c));
+    assert_int_equal(c.n_levels, 4);
+    assert_string_equal(c.level[2].name, "pod");
+    assert_close(c.level[2].bytes_per_s, 50e9, 0);
+    assert_close(c.level[3].alpha_s, 9e-6, 1e-18);
+    assert_true(c.level[1].ranks == 8 && c.level[3].ranks == INT64_MAX && !c.rails);
+    assert_fails(read_text(WITHOUT, "levels = node:8:200\n", &c), E_CONFIG, "\"node:8:200\" is not name:ranks:GB/s:us");
+    assert_fails(read_text(WITHOUT, "levels = node:8:200:1, pod:12:9:1\n", &c), E_CONFIG, "pod-ranks=12");
+    assert_fails(read_text(WITHOUT, "levels = a:1:9:1 b:2:9:1 c:4:9:1 d:8:9:1 e:16:9:1 f:32:9:1 g:64:9:1 h:128:9:1 "
+                           "i:256:9:1\n", &c), E_CONFIG, "more than 8");
+    assert_fails(read_text(GOOD, "levels = node:8:200:1\n", &c), E_CONFIG, "levels and node-gbs");
+    assert_fails(read_text(GOOD, "rails = on\n", &c), E_CONFIG, "rails=on, and 1 of three levels");
+    assert_ok(cluster_read("gb200-nvl72", &c));
+    assert_true(c.n_levels == 3 && c.rails && c.level[0].ranks == 72);
 }
 
 TEST(test_curve_goes_through_its_points) {
@@ -78,7 +102,9 @@ TEST(test_speeds_of_ops) {
 
 TEST(test_cluster_refuses) {
     struct cluster c;
-    assert_fails(cluster_read("no-such", &c), E_DATA, "called no-such", "use one of cpu-2core, dgx-a100, dgx-h100 (",
+    assert_fails(cluster_read("no-such", &c), E_DATA, "called no-such",
+                 "use one of a100-pcie, cpu-2core, dgx-a100, dgx-b200, dgx-h100, dgx-h200, gb200-nvl72, "
+                 "rtx-4090 (",
                  "./no-such.ini");
     assert_fails(read_text(GOOD, "node-gb = 3\n", &c), E_USAGE, "node-gb", "node-gbs");
     assert_fails(read_text(GOOD, "node-gbs = 3\n", &c), E_FORMAT, "set on line 5 already");
@@ -103,4 +129,5 @@ TEST(test_cluster_refuses) {
 }
 
 TESTS(unit_test(test_presets_are_read_in_units_of_the_struct), unit_test(test_every_figure_of_a_preset_has_a_source),
+      unit_test(test_levels_are_any_number),
       unit_test(test_curve_goes_through_its_points), unit_test(test_speeds_of_ops), unit_test(test_cluster_refuses))

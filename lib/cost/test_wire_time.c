@@ -64,6 +64,20 @@ TEST(test_three_levels) {
 }
 
 /* Laws that hold for all figures. */
+/* Rank k of 4 nodes is on rail k. A message to another node's rank k stays on it; one to rank k + 4 leaves it. */
+TEST(test_rails) {
+    struct cluster c = three_levels();
+    c.rails = true;
+    assert_close(wire_seconds(&c, COMM_SEND, 8e8, 2, 8, 1), 8e8 / 50e9 + 2e-6, 1e-15);
+    assert_close(wire_seconds(&c, COMM_SEND, 8e8, 2, 12, 1), 8e8 / 10e9 + 5e-6, 1e-15);
+    assert_int_equal(wire_level(&c, 4, 8), 1);
+    assert_int_equal(wire_level(&c, 8, 4), 1);                       /* two in each node, then a rail */
+    assert_int_equal(wire_level(&c, 3, 4), 2);
+    assert_close(wire_seconds(&c, COMM_ALL_REDUCE, 8e8, 32, 1, 1),
+                 wire_seconds(&(struct cluster){.n_levels = 3, .level = {c.level[0], c.level[1], c.level[2]}},
+                              COMM_ALL_REDUCE, 8e8, 32, 1, 1), 0);
+}
+
 TEST(test_laws) {
     static const enum comm_op OPS[] = {COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_ALL_TO_ALL,
                                        COMM_BROADCAST, COMM_SEND};
@@ -94,5 +108,6 @@ TEST(test_speed_depends_on_the_size) {
     assert_close(wire_seconds(&c, COMM_ALL_TO_ALL, 4000, 4, 1, 1), 0.75 * 4000 / 1e9, 1e-18);
 }
 
-TESTS(unit_test(test_inside_a_node), unit_test(test_across_nodes), unit_test(test_three_levels), unit_test(test_laws),
+TESTS(unit_test(test_inside_a_node), unit_test(test_across_nodes), unit_test(test_three_levels), unit_test(test_rails),
+      unit_test(test_laws),
       unit_test(test_speed_depends_on_the_size))

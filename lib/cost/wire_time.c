@@ -2,8 +2,11 @@
 
 #include <math.h>
 
-/* The number of the n ranks, `stride` apart, that lie in one unit of this level: the largest divisor of n that fits. */
-static int64_t inside(const struct level *l, int64_t n, int64_t stride) {
+/* The number of the n ranks, `stride` apart, that lie in one unit of this level: the largest divisor of n that fits.
+ * A rail has no two ranks of a group that takes another rank of each node. */
+static int64_t inside(const struct cluster *c, int level, int64_t n, int64_t stride) {
+    const struct level *l = &c->level[level];
+    if (c->rails && level == 1 && stride % c->level[0].ranks) return 1;
     int64_t i = l->ranks == INT64_MAX ? n : l->ranks / stride;
     if (i > n) i = n;
     if (i < 1) i = 1;
@@ -13,7 +16,7 @@ static int64_t inside(const struct level *l, int64_t n, int64_t stride) {
 
 int wire_level(const struct cluster *c, int64_t n, int64_t stride) {
     for (int l = 0; l < c->n_levels; l++) {
-        int64_t i = inside(&c->level[l], n, stride);
+        int64_t i = inside(c, l, n, stride);
         n /= i, stride *= i;
         if (n == 1) return l;
     }
@@ -42,7 +45,7 @@ static double all_to_all(const struct cluster *c, double S, int64_t n, int64_t s
     double longest = 0, alpha = 0;
     int64_t left = n, near = 1;
     for (int l = 0; l < c->n_levels && left > 1; l++) {
-        int64_t i = inside(&c->level[l], left, stride);
+        int64_t i = inside(c, l, left, stride);
         if (i > 1) {
             longest = fmax(longest, S * (double)(n - near) / (double)n / level_speed(&c->level[l], S));
             alpha = c->level[l].alpha_s;
@@ -62,7 +65,7 @@ double wire_seconds(const struct cluster *c, enum comm_op op, double bytes, int6
         return seconds + bytes / level_speed(l, bytes) + (double)pieces * l->alpha_s;
     }
     for (int l = 0; l < c->n_levels && left > 1; l++) {
-        int64_t i = inside(&c->level[l], left, stride);
+        int64_t i = inside(c, l, left, stride);
         seconds += at_level(op, &c->level[l], S, (double)i, (double)n, (double)pieces, i == left);
         S /= (double)i, left /= i, stride *= i;
     }

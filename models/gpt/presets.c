@@ -1,4 +1,5 @@
-/* Sizes by name. GPT-2's own, and GPT-3's (Brown et al. 2020, table 2.1; head counts such that heads divide hidden). */
+/* Sizes by name. GPT-2's own; GPT-3's (Brown et al. 2020, table 2.1; head counts such that heads divide hidden); and
+ * Megatron-Turing NLG's (Smith et al. 2022, table 1), with heads of 160 channels. */
 #include "models/gpt/gpt.h"
 
 const struct model_preset gpt_presets[] = {
@@ -15,5 +16,6 @@ const struct model_preset gpt_presets[] = {
     {"gpt3-6.7b", "layers=32 hidden=4096 heads=32 seq=2048 vocab=50257"},
     {"gpt3-13b", "layers=40 hidden=5120 heads=40 seq=2048 vocab=50257"},
     {"gpt3-175b", "layers=96 hidden=12288 heads=96 seq=2048 vocab=50257"},
+    {"mt-nlg-530b", "layers=105 hidden=20480 heads=128 seq=2048 vocab=50257"},
     {NULL, NULL},
 };

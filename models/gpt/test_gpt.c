@@ -46,7 +46,8 @@ TEST(test_gpt2_sizes_have_exactly_the_published_parameters) {
 TEST(test_gpt3_sizes_are_what_their_names_say) {
     const struct { char *name; double n; } sizes[] = {{"gpt3-125m", 125e6}, {"gpt3-350m", 350e6}, {"gpt3-760m", 760e6},
                                                       {"gpt3-1.3b", 1.3e9}, {"gpt3-2.7b", 2.7e9}, {"gpt3-6.7b", 6.7e9},
-                                                      {"gpt3-13b", 13e9},   {"gpt3-175b", 175e9}};
+                                                      {"gpt3-13b", 13e9},   {"gpt3-175b", 175e9},
+                                                      {"mt-nlg-530b", 530e9}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct plan p;
         assert_ok(PLAN(&p, "--model", sizes[i].name));

@@ -24,10 +24,12 @@ class Browser:
         self.folder = tempfile.mkdtemp()
         to_browser, self.write_end = os.pipe()
         self.read_end, from_browser = os.pipe()
-        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage", "--remote-debugging-pipe",
+        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage",
+                 "--remote-debugging-pipe",
                  f"--user-data-dir={self.folder}", "--hide-scrollbars"]
         words = " ".join([f"'{find()}'", *flags, "about:blank", f"3<&{to_browser}", f"4>&{from_browser}"])
-        self.process = subprocess.Popen(["bash", "-c", "exec " + words], pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL,
+        self.process = subprocess.Popen(["bash", "-c", "exec " + words], pass_fds=(to_browser, from_browser),
+                                        stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
         os.close(to_browser)
         os.close(from_browser)
@@ -88,23 +90,28 @@ class Browser:
     def open(self, path, fragment=""):
         self.call("Page.navigate", url="about:blank")
         self.call("Page.navigate", url=f"file://{os.path.abspath(path)}#{fragment}")
-        self.run("while (document.readyState !== 'complete') await new Promise(f => setTimeout(f, 20)); await ready;")
+        self.run("while (document.readyState !== 'complete') await new Promise(f => setTimeout(f, 20));"
+                 "if (typeof ready !== 'undefined') await ready;")              # the explorer's, and no other page's
 
     def run(self, body):
-        answer = self.call("Runtime.evaluate", expression=f"(async () => {{ {body} }})()", awaitPromise=True, returnByValue=True)
+        answer = self.call("Runtime.evaluate", expression=f"(async () => {{ {body} }})()", awaitPromise=True,
+                           returnByValue=True)
         if "exceptionDetails" in answer:
             details = answer["exceptionDetails"]
             raise RuntimeError(details.get("exception", {}).get("description") or details["text"])
         return answer["result"].get("value")
 
     def looks(self, width, height, dark=False):
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
+                  mobile=width < 600)
+        self.call("Emulation.setEmulatedMedia",
+                  features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
     def picture(self, path, width, height, dark=False, whole=True):
         self.looks(width, height, dark)
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole,
-                         **({"clip": {"x": 0, "y": 0, "width": width, "height": self.run("return document.documentElement.scrollHeight"), "scale": 1}}
+                         **({"clip": {"x": 0, "y": 0, "width": width,
+                                      "height": self.run("return document.documentElement.scrollHeight"), "scale": 1}}
                             if whole else {}))["data"]
         with open(path, "wb") as file:
             file.write(base64.b64decode(data))

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Does the page say what the command line says? planner/explorer/check.py PAGE TRIVIUM [N]: N random configurations (300), a line each test.
+"""Does the page say what the command line says? planner/explorer/check.py PAGE TRIVIUM [N]: N random configurations
+(300), a line each test.
 
-One page in a headless Chromium gets all configurations and answers with what its commands print; build/trivium prints the same natively. Bytes,
-wire bytes, flops and refusals must be the same text. Times are sums of powers and logarithms, whose last digit is the C library's: 1e-12.
-On a CPU, `work` is scratch that depends on the machine's instructions (lib/ops/gemm): it is compared for layouts of GPUs, whose is a formula.
+One page in a headless Chromium gets all configurations and answers with what its commands print; build/trivium prints
+the same natively. Bytes, wire bytes, flops and refusals must be the same text. Times are sums of powers and logarithms,
+whose last digit is the C library's: 1e-12. On a CPU, `work` is scratch that depends on the machine's instructions
+(lib/ops/gemm): it is compared for layouts of GPUs, whose is a formula.
 """
 import concurrent.futures
 import glob
@@ -21,14 +23,21 @@ import time
 sys.dont_write_bytecode = True
 import browser  # noqa: E402
 
-BASE = {"device": ["cuda", "cuda", "cpu"], "precision": ["auto", "bf16", "fp16", "fp32"], "global-batch": [8, 16, 32, 48, 64, 96],
-        "micro-batch": [0, 1, 2, 3], "dp": [1, 2, 4, 8], "tp": [1, 1, 2, 3, 4], "pp": [1, 1, 2, 4], "cp": [1, 1, 1, 2], "sp": ["off", "on"],
-        "zero": [0, 0, 1, 2, 3], "recompute": ["none", "selective", "full", "uniform:2", "block:1"], "seq": [64, 128, 60],
-        "schedule": ["1f1b", "1f1b", "gpipe", "interleaved", "naive", "zb-h1", "zb-v", "chimera", "dualpipe-v", "breadth-first", "pipedream"],
-        "chunks": [1, 1, 2], "offload": ["none", "none", "none", "optimizer"], "attention": ["blocked", "blocked", "materialised"], "fp8": ["off", "off", "off", "on"],
-        "grad-fp32": ["off", "on"], "tie": ["on", "on", "off"], "grad-codec": ["none", "none", "none", "int8"], "dropout": [0, 0.1],
+BASE = {"device": ["cuda", "cuda", "cpu"], "precision": ["auto", "bf16", "fp16", "fp32"],
+        "global-batch": [8, 16, 32, 48, 64, 96],
+        "micro-batch": [0, 1, 2, 3], "dp": [1, 2, 4, 8], "tp": [1, 1, 2, 3, 4], "pp": [1, 1, 2, 4], "cp": [1, 1, 1, 2],
+        "sp": ["off", "on"],
+        "zero": [0, 0, 1, 2, 3], "recompute": ["none", "selective", "full", "uniform:2", "block:1"],
+        "seq": [64, 128, 60],
+        "schedule": ["1f1b", "1f1b", "gpipe", "interleaved", "naive", "zb-h1", "zb-v", "chimera", "dualpipe-v",
+                     "breadth-first", "pipedream"],
+        "chunks": [1, 1, 2], "offload": ["none", "none", "none", "optimizer"],
+        "attention": ["blocked", "blocked", "materialised"], "fp8": ["off", "off", "off", "on"],
+        "grad-fp32": ["off", "on"], "tie": ["on", "on", "off"], "grad-codec": ["none", "none", "none", "int8"],
+        "dropout": [0, 0.1],
         "replicate-every": [0, 0, 1, 4]}
-MODELS = [["--model", "tiny"], ["--model", "tiny", "--layers", "8"], ["--model", "tiny", "--arch", "llama"], ["--model", "gpt2-124m"],
+MODELS = [["--model", "tiny"], ["--model", "tiny", "--layers", "8"], ["--model", "tiny", "--arch", "llama"],
+          ["--model", "gpt2-124m"],
           ["--model", "tiny", "--experts", "4", "--ep", "2"], ["--model", "tinyllama-1.1b"], ["--model", "gpt3-6.7b"]]
 
 
@@ -50,7 +59,8 @@ def native(program, args):
 
 def ask(page, commands):
     """What the page prints for each, in one run; and how long it took, in ms."""
-    return page.run(f"const all = []; await session.run({json.dumps(commands)}.map(args => ({{name: 'x', args}})), r => all.push("
+    return page.run(f"const all = []; await session.run({json.dumps(commands)}.map(args => ({{name: 'x', args}})), r "
+                    "=> all.push("
                     "{code: r.code, out: r.out, err: r.err, ms: r.ms, written: r.written}));"
                     "return all;")
 
@@ -97,7 +107,8 @@ def compare(command, page, ours):
 def report(name, failures, remark=""):
     for failure in failures[:5]:
         print(f"#   {failure}")
-    print(f"not ok {name}: {len(failures)} of them differ" if failures else f"ok {name}{': ' + remark if remark else ''}")
+    print(f"not ok {name}: {len(failures)} of them differ" if failures
+          else f"ok {name}{': ' + remark if remark else ''}")
     sys.stdout.flush()
 
 
@@ -115,7 +126,8 @@ def check_random(page, program, n):
     for command, a, b in zip(commands, ours, theirs):
         difference = compare(command, a, b)
         if difference:
-            failures[0 if command[1] == "memory" else 1 if command[0] == "plan" else 2].append(" ".join(command) + ": " + difference)
+            failures[0 if command[1] == "memory" else 1 if command[0] == "plan"
+                     else 2].append(" ".join(command) + ": " + difference)
     report("explorer_bytes_wire_flops_refusals", failures[0], f"{n} configurations, {legal} of them legal")
     report("explorer_times", failures[1])
     report("explorer_programs", failures[2])
@@ -123,12 +135,14 @@ def check_random(page, program, n):
         print(f"not ok explorer_draws_both_kinds: {legal} of {n} are legal")
 
 
-LARGE = ["--model", "gpt3-175b", "--device", "cuda", "--cluster", "dgx-a100", "--dp", "8", "--tp", "8", "--pp", "16", "--sp", "on", "--global-batch", "1536",
+LARGE = ["--model", "gpt3-175b", "--device", "cuda", "--cluster", "dgx-a100", "--dp", "8", "--tp", "8", "--pp", "16",
+         "--sp", "on", "--global-batch", "1536",
          "--micro-batch", "1"]
 
 
 def check_time(page, program):
-    """A move of the largest layout: at most 5 times what the same commands take natively. The best of three, of both."""
+    """A move of the largest layout: at most 5 times what the same commands take natively. The best of three, of
+    both."""
     commands = [["show", "memory", *LARGE, "--json", "--rank", "0"], ["plan", *LARGE, "--json"]]
     best = [math.inf, math.inf]
     for _ in range(3):
@@ -138,7 +152,8 @@ def check_time(page, program):
             native(program, command)
         best[1] = min(best[1], 1000 * (time.monotonic() - started))
     ratio = best[0] / best[1]
-    report("explorer_time_of_a_move", [] if ratio <= 5 else [f"{best[0]:.0f} ms in the page, {best[1]:.0f} ms natively"],
+    report("explorer_time_of_a_move",
+           [] if ratio <= 5 else [f"{best[0]:.0f} ms in the page, {best[1]:.0f} ms natively"],
            f"{best[0]:.0f} ms in the page, {best[1]:.0f} ms natively")
 
 
@@ -151,49 +166,188 @@ def check_page(page, program, path):
             failures.append(what)
     page.open(path, "model=tiny&dp=2&tp=2&pp=2&zero=1&global-batch=8")
     # a row for each stage, whose ranks are alike; each number as it stands there is the native one
-    ranks = json.loads(native(program, ["show", "memory", *"--device cuda --model tiny --dp 2 --tp 2 --pp 2 --zero 1 --global-batch 8 --json".split()])["out"])["ranks"]
-    shown = page.run("return [...document.querySelectorAll('#memory tr')].slice(1).map(r => [...r.children].slice(2).map(c => Number(c.textContent.replace(/\\D/g, ''))))")
-    expect("bytes by role and in all", shown == [[*r["bytes"].values(), r["total"]] for r in ranks if r["rank"] in (0, 4)])
-    lengths = page.run("return [...document.querySelectorAll('#memory .bar')].map(b => [...b.querySelectorAll('i')].map(i => i.getBoundingClientRect().width))")
+    ranks = json.loads(native(program, ["show", "memory", *"--device cuda --model tiny --dp 2 --tp 2 --pp 2 --zero 1 "
+                                        "--global-batch 8 --json".split()])["out"])["ranks"]
+    shown = page.run("return [...document.querySelectorAll('#memory tr')].slice(1).map(r => "
+                     "[...r.children].slice(2).map(c => Number(c.textContent.replace(/\\D/g, ''))))")
+    expect("bytes by role and in all",
+           shown == [[*r["bytes"].values(), r["total"]] for r in ranks if r["rank"] in (0, 4)])
+    lengths = page.run("return [...document.querySelectorAll('#memory .bar')].map(b => "
+                       "[...b.querySelectorAll('i')].map(i => i.getBoundingClientRect().width))")
     most = max(r["total"] for r in ranks)
-    expect("bars as long as their bytes", all(abs(sum(bar) / max(map(sum, lengths)) - r["total"] / most) < 0.01 for bar, r in zip(lengths, (ranks[0], ranks[4]))))
-    wire = page.run("return Object.fromEntries([...document.querySelectorAll('#wire .row')].map(r => [r.firstChild.textContent, Number(r.title.replace(/\\D/g, ''))]))")
+    expect("bars as long as their bytes", all(abs(sum(bar) / max(map(sum, lengths)) - r["total"] / most) < 0.01
+                                              for bar, r in zip(lengths, (ranks[0], ranks[4]))))
+    wire = page.run("return Object.fromEntries([...document.querySelectorAll('#wire .row')].map(r => "
+                    "[r.firstChild.textContent, Number(r.title.replace(/\\D/g, ''))]))")
     expect("bytes by axis", wire == {axis: n for axis, n in ranks[0]["wire_bytes"].items() if n})
-    expect("a picture of memory and of the pipeline", page.run("return !!document.querySelector('#over-step svg') && !!document.querySelector('#pipeline svg')"))
+    expect("a picture of memory and of the pipeline",
+           page.run("return !!document.querySelector('#over-step svg') && !!document.querySelector('#pipeline svg')"))
     words = "--device cuda --model tiny --dp 2 --tp 2 --pp 2 --zero 1 --global-batch 8 --json --rank 0".split()
     alive = json.loads(native(program, ["show", "memory", *words])["out"])["timeline"]["alive_bytes"]
-    drawn = page.run("return [...document.querySelectorAll('#over-step polygon title')].map(t => t.textContent)")
+    drawn = page.run("return [...document.querySelectorAll('#over-step g title')].map(t => t.textContent)")
     expect("an area for each role of the step", drawn == [role for role, bytes in alive.items() if any(bytes)])
     expect("no refusal", page.run("return document.getElementById('refusal').hidden"))
     expect("controls from the fragment", page.run("return document.getElementById('option-tp').value") == "2")
-    page.run("change('tp', '3'); await new Promise(f => setTimeout(f, 50)); while (document.getElementById('results').getAttribute('aria-busy') === 'true') await new Promise(f => setTimeout(f, 20));")
-    expect("a refusal in the command's words", "does not divide heads=4" in page.run("return document.getElementById('refusal').textContent"))
-    expect("its remedies as buttons", page.run("return [...document.querySelectorAll('#refusal button')].map(b => b.textContent).join()") == "tp 1,tp 2,tp 4")
+    page.run("change('tp', '3');" + SETTLED)
+    expect("a refusal in the command's words",
+           "does not divide heads=4" in page.run("return document.getElementById('refusal').textContent"))
+    expect("its remedies as buttons",
+           page.run("return [...document.querySelectorAll('#refusal button')].map(b => b.textContent).join()")
+           == "tp 1,tp 2,tp 4")
+    expect("no word of loading any more", page.run("return document.getElementById('loading').hidden"))
+    with open(path, encoding="utf-8") as file:
+        expect("a word of loading before anything has run", '<p id="loading">Loading' in file.read())
     expect("the change in the fragment", "tp=3" in page.run("return location.hash"))
-    expect("each control has a name", page.run("return [...document.querySelectorAll('input,select,button')].every(e => e.labels?.length || e.getAttribute('aria-label') || e.textContent)"))
+    expect("each control has a name",
+           page.run("return [...document.querySelectorAll('input,select,button')].every(e => e.labels?.length || "
+                    "e.getAttribute('aria-label') || e.textContent)"))
     page.looks(360, 700)
     expect("no sideways scrolling on a narrow screen", page.run("return document.documentElement.scrollWidth") <= 360)
     report("explorer_page", failures)
 
 
+SETTLED = """await new Promise(f => setTimeout(f, 50));
+    while (at('results').getAttribute('aria-busy') === 'true') await new Promise(f => setTimeout(f, 20));"""
+
+
+def native_memory(program, words):
+    """The fullest rank of a layout, and the microbatches of its step."""
+    found = json.loads(native(program, ["show", "memory", "--device", "cuda", "--cluster", "dgx-a100", *words.split(),
+                                        "--json"])["out"])
+    return max(found["ranks"], key=lambda rank: rank["total"]), found["microbatches"]
+
+
+def check_predictions(page, program, path):
+    """What the reader says is held against what the program prints, in the reader's unit."""
+    failures = []
+
+    def say(text, then, expected):
+        page.run(f"at('predict-text').value = {json.dumps(text)}; at('predict-text').dispatchEvent(new "
+                 f"Event('input')); {then};" + SETTLED)
+        said = page.run("return at('said').textContent")
+        if said != expected:
+            failures.append(f"{said!r}, expected {expected!r}")
+    words = "--model gpt3-6.7b --dp 8 --global-batch 8"
+    page.open(path, "model=gpt3-6.7b&dp=8&global-batch=8&ask=Does+it+fit%3F&answer=memory")
+    if page.run("return [...document.querySelectorAll('section')].filter(s => s.offsetParent).map(s => "
+                "s.id).join()") != "question":
+        failures.append("the answer shows before the reader asks for it")
+    total, click = native_memory(program, words)[0]["total"], "document.querySelector('.predict button').click()"
+    say("60 GB", click,
+        f"You said 60 GB; memory of the fullest rank is {total / 1e9:.4g} GB: {100 - 6e12 / total:.2g} % too little.")
+    say("25 GiB", "change('zero', '3')", "You said 25 GiB; memory of the fullest rank is "
+        f"{native_memory(program, words + ' --zero 3')[0]['total'] / 2**30:.4g} GiB: "
+        f"{100 * (25 * 2**30 / native_memory(program, words + ' --zero 3')[0]['total'] - 1):.2g} % too much.")
+    say("", "change('dp', '4')", "")
+    page.run("at('predict-what').value = 'wire-dp'")
+    wire = int(native_memory(program, "--model gpt3-6.7b --dp 4 --global-batch 8")[0]["wire_bytes"]["dp"])
+    say(f"{wire:,}", "change('zero', '0')", f"You said {wire:,}; bytes that a rank sends along dp is {wire:,} bytes: "
+        "right.".replace(f"is {wire:,}", "is " + f"{wire:,}".replace(",", " ")))
+    say("much", "change('zero', '1')",
+        "“much” is no number of bytes that a rank sends along dp; write it as 60 GB, 1.5 MiB or 1668608.")
+    page.open(path, "model=tiny&ask=Which+role+grows%3F")
+    say("act", click, "You said: “act”. The answer is below: is it so?")
+    report("explorer_predictions", failures)
+
+
+def check_pinned(page, program, path):
+    """Two layouts: each difference is that of the program's bytes; the address keeps both."""
+    failures = []
+    page.open(path, "model=gpt3-6.7b&pp=4&global-batch=64&micro-batch=1&schedule=gpipe")
+    page.run("at('pin').click();" + SETTLED + "change('schedule', '1f1b');" + SETTLED)
+    words = "--model gpt3-6.7b --pp 4 --global-batch 64 --micro-batch 1 --schedule "
+    a, b = (native_memory(program, words + schedule)[0] for schedule in ("gpipe", "1f1b"))
+    wanted = {**{role: b["bytes"][role] - a["bytes"][role] for role in a["bytes"]},
+              "all of the device": b["total"] - a["total"]}
+    read = """return Object.fromEntries([...document.querySelectorAll('#compared tr')].slice(1).map(r => [
+        r.cells[0].textContent, r.cells[3].textContent.startsWith('the same') ? 0 :
+        Number(r.cells[3].textContent.replace('−', '-').replace(/[^-\\d.]/g, ''))]))"""
+    shown = page.run(read)
+    for what, difference in wanted.items():
+        if shown.get(what, 0) != difference:
+            failures.append(f"{what}: {shown.get(what)}, natively {difference}")
+    names = page.run("return [...document.querySelectorAll('#compared .name')].map(e => e.textContent).join('; ')")
+    if names != "A: schedule gpipe; B: schedule 1f1b":
+        failures.append(f"the layouts are called {names}")
+    fragment = page.run("return location.hash.slice(1)")
+    page.open(path, fragment)
+    if page.run(read) != shown:
+        failures.append(f"the link {fragment} shows others")
+    if page.run("return [at('over-step'), at('pipeline')].map(e => e.querySelectorAll('svg').length).join()") != "2,2":
+        failures.append("no pictures of both")
+    page.run("at('swap').click();" + SETTLED)
+    if page.run(read)["all of the device"] != a["total"] - b["total"]:
+        failures.append("swapped, the difference is not the opposite")
+    page.run("at('unpin').click();" + SETTLED)
+    if not page.run("return at('compared').hidden && !location.hash.includes('pin=') && "
+                    "document.querySelectorAll('#over-step svg').length === 1"):
+        failures.append("A is still there after it was unpinned")
+    report("explorer_two_layouts", failures)
+
+
+def check_many_microbatches(page, path):
+    """The first 8 and the last 4 of 64 microbatches are drawn, each with its number; a button draws all."""
+    failures = []
+    page.open(path, "model=gpt3-6.7b&pp=4&global-batch=64&micro-batch=1")
+    read = """const y = document.querySelector('#pipeline .number')?.getAttribute('y');
+        return [[...new Set([...document.querySelectorAll('#pipeline .number')]
+                    .filter(t => t.getAttribute('y') === y).map(t => Number(t.textContent)))],
+                [...new Set([...document.querySelectorAll('#over-step svg text')].map(t => t.textContent)
+                    .filter(t => /^F\\d+$/.test(t)))]]"""
+    numbers, forwards = page.run(read)
+    if not {*range(8), *range(60, 64)} <= {*numbers} or len(numbers) > 20:
+        failures.append(f"stage 0 has numbers of {numbers}")
+    if not {f"F{i}" for i in range(8)} <= {*forwards}:
+        failures.append(f"memory names {forwards}")
+    boxes = "return document.querySelectorAll('#pipeline svg rect > title').length"
+    few = page.run(boxes)
+    page.run("document.querySelector('#pipeline button').click()")
+    if page.run(boxes) != 4 * 2 * 64 or few > 200:
+        failures.append(f"{few} boxes, then {page.run(boxes)}")
+    page.open(path, "model=gpt3-6.7b&pp=4&global-batch=8&micro-batch=1")
+    if page.run(boxes) != 4 * 2 * 8 or page.run("return !!document.querySelector('#pipeline button')"):
+        failures.append("8 microbatches are not drawn whole")
+    report("explorer_many_microbatches", failures)
+
+
+def check_controls(page, path):
+    """What lessons send the reader to is in sight: nothing to scroll, in a window of 900 pixels."""
+    page.looks(1440, 900)
+    page.open(path, "model=tiny&experts=4")
+    hidden = page.run("""const form = at('controls');
+        const below = e => e.getBoundingClientRect().bottom >
+            Math.min(innerHeight, form.getBoundingClientRect().bottom);
+        return ['model', 'cluster', 'experts', 'attention', 'dropout', 'dp', 'ep']
+            .map(n => 'option-' + n).concat('more', 'pin').filter(id => !at(id)?.offsetParent || below(at(id)))""")
+    page.open(path, "model=tiny")
+    hidden += page.run("return at('controls').scrollHeight > at('controls').clientHeight ? ['the end of the controls'] "
+                       ": []")
+    report("explorer_controls_in_sight", hidden)
+
+
 def check_presets(page, path):
-    """Every link of a lesson: a question, then a layout that can be; or a puzzle."""
+    """Every link of a lesson: a question, then a layout that can be; or a puzzle, alone on the page."""
     failures, links = [], []
     for lesson in sorted(glob.glob("lessons/*/README.md")):
         with open(lesson, encoding="utf-8") as file:
             links += [(lesson, preset) for preset in re.findall(r"explorer\.html#([^)]*)\)", file.read())]
     for lesson, preset in links:
         page.open(path, preset)
-        asked, refusal, rows = page.run("return [!document.getElementById('question').hidden || document.getElementById('puzzles').open, "
-                                        "document.getElementById('refusal').textContent, "
-                                        "document.querySelectorAll('#memory button.row').length]")
-        if not asked or refusal or rows < 1:
-            failures.append(f"{lesson}: {refusal or 'no question, no puzzle, or no bars'}")
+        asked, refusal, rows, seen = page.run("return [prediction.asked(), at('refusal').textContent, "
+                                              "document.querySelectorAll('#memory button.row').length, "
+                                              "[...document.querySelectorAll('section, #controls')].filter(e => "
+                                              "e.offsetParent).map(e => e.id).join()]")
+        if preset.startswith("puzzle="):
+            if seen != "puzzle-section":
+                failures.append(f"{lesson}: the puzzle is not alone: {seen}")
+        elif not asked or refusal or rows < 1:
+            failures.append(f"{lesson}: {refusal or 'no question, or no bars'}")
     report("explorer_links_of_lessons", failures if links else ["no lesson has any"], f"{len(links)} of them")
 
 
 def tables():
-    """(what, text of each puzzle, the claim that must fail or None): lesson 07's reference, and each mistake planted in it."""
+    """(what, text of each puzzle, the claim that must fail or None): lesson 07's reference, and each mistake planted in
+    it."""
     with tempfile.TemporaryDirectory() as folder:
         table = os.path.join(folder, TABLE)
         os.makedirs(os.path.dirname(table))
@@ -201,11 +355,13 @@ def tables():
             shutil.copy(TABLE, table)
             claim = None
             if patch:
-                subprocess.run(["patch", "-s", "-p1", "-d", folder, "-i", os.path.abspath(patch)], check=True, stdout=subprocess.DEVNULL)
+                subprocess.run(["patch", "-s", "-p1", "-d", folder, "-i", os.path.abspath(patch)], check=True,
+                               stdout=subprocess.DEVNULL)
                 with open(patch, encoding="utf-8") as file:
                     claim = re.search(r"^# claim: (\S+)", file.read(), re.M)[1]
             with open(table, encoding="utf-8") as file:
-                yield patch or "reference", re.split(r"^puzzle \d+\n", re.sub(r"#.*", "", file.read()), flags=re.M)[1:], claim
+                yield patch or "reference", re.split(r"^puzzle \d+\n", re.sub(r"#.*", "", file.read()),
+                                                     flags=re.M)[1:], claim
 
 
 TABLE = "lessons/07-pipelines/table/reference.txt"
@@ -239,6 +395,27 @@ def check_puzzles(page):
     if judge("recompute", "--recompute auto")[0]["holds"]:
         failures.append("auto solves what to recompute")
     report("explorer_puzzles", failures)
+    failures = []
+    for puzzle, text, told in AS_TYPED:
+        answer = page.run(f"return await puzzles.judgeBesidePar({json.dumps(puzzle)}, {json.dumps(text)})")
+        found = [c["text"] for c in answer["claims"] if not c["holds"]]
+        if told not in found or "score" in answer:
+            failures.append(f"{puzzle}, {text!r}: {found} {answer.get('score')}")
+    report("explorer_puzzles_speak_as_the_learner_types", failures)
+
+
+# A refusal names line and cell as typed, with no stage before an action. What breaks a rule has no score.
+AS_TYPED = [
+    ("schedule-1", "?\n?\n?", "write a line of actions for each of the 3 stages, as in F0 B0, in place of each ?"),
+    ("schedule-1", "F0 B0\n. X0 B0\n. . F0 B0", 'line 2, cell 2: "X0" is no action; write one as F3 or B3'),
+    ("schedule-3", "F0 B0 W0\nF0 X0 W0", 'line 2, cell 2: "X0" is no action; write one as F3, B3 or W3'),
+    ("schedule-1", "# mine\nF0 . F0\nF0", "F0 (line 2, cell 3) is there a second time, after cell 1; leave one out"),
+    ("schedule-1", "F0, B0, F1\nF0 B0", "line 1: B1 is missing; there are 2 microbatches"),
+    ("schedule-3", "W0 F0 B0", "W0 (line 1, cell 1) comes before its B, or has none"),
+    ("schedule-1", ".", "your table has no action; write one line for each rank, as in F0, B0"),
+    ("schedule-1", "F0 B0\n. F0 B0\n. . F0 B0", "3 stages and 4 microbatches (yours: 3 and 1)"),
+    ("layout-1", "--dp 8 --micro-batch 8", "it fits 22.0 GiB per rank (yours: 45.7 GiB)"),
+]
 
 
 def main():
@@ -248,6 +425,10 @@ def main():
         check_random(page, program, int(sys.argv[3]) if len(sys.argv) > 3 else 300)
         check_time(page, program)
         check_page(page, program, path)
+        check_controls(page, path)
+        check_predictions(page, program, path)
+        check_pinned(page, program, path)
+        check_many_microbatches(page, path)
         check_presets(page, path)
         check_puzzles(page)
     size = os.path.getsize(path)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Join the page of its parts: planner/explorer/join.py WASM OUT.
 
-Each @@NAME@@ of page/index.html becomes what it names: a file of page/, the program (gzip, base64), the cluster files (JSON). A word of the
-page that is no part stays, and fails the build. The result is one file that needs no other.
+Each @@NAME@@ of page/index.html becomes what it names: a file of page/, the program (gzip, base64), the cluster files
+(JSON). A word of the page that is no part stays, and fails the build. The result is one file that needs no other.
 """
 import base64
 import glob
@@ -14,7 +14,8 @@ import sys
 LIMIT = 1000000                                             # bytes: it has to open at once, also by mail
 
 # From lessons only clusters: an exercise's own settings stay outside.
-CLUSTERS = [path for pattern in ("configs/clusters/*.ini", "lessons/*/puzzle/*.ini") for path in glob.glob(pattern) if not path.endswith("exercise.ini")]
+CLUSTERS = [path for pattern in ("configs/clusters/*.ini", "lessons/*/puzzle/*.ini") for path in glob.glob(pattern)
+            if not path.endswith("exercise.ini")]
 
 
 def part(name, wasm):

@@ -3,29 +3,37 @@
 
 // What has a control, by heading. All other options of train can be typed into "more options".
 const CONTROLS = {
-  'Model': ['model', 'layers', 'hidden', 'heads', 'seq'],
+  'Model and cluster': ['model', 'cluster'],
+  'Sizes of the model': ['layers', 'hidden', 'heads', 'seq', 'experts', 'attention', 'dropout'],
   'Batch': ['global-batch', 'micro-batch'],
   'Layout': ['dp', 'tp', 'sp', 'pp', 'cp', 'cp-by', 'ep'],
   'Pipeline': ['schedule', 'chunks'],
   'Memory': ['zero', 'recompute', 'offload', 'offload-to', 'precision', 'grad-fp32'],
-  'Cluster': ['cluster'],
 };
-const HAS_A_FACTOR = ['dp', 'tp', 'pp', 'cp', 'ep', 'global-batch', 'micro-batch', 'chunks', 'seq', 'layers', 'hidden', 'heads'];
+const FOLDED = 'Sizes of the model';                       // opened by a click, or by a link that sets one of them
+const HAS_A_FACTOR = ['dp', 'tp', 'pp', 'cp', 'ep', 'global-batch', 'micro-batch', 'chunks', 'seq', 'layers', 'hidden',
+  'heads', 'experts'];
+const optionsByName = table => Object.fromEntries(table.map(option => [option.name, option]));
 
 const controls = {
   table: {},                                              // option's name -> its line of show options
 
   // names: {option: [values]} where the table does not say them
   build(form, table, names, onChange) {
-    this.table = Object.fromEntries(table.map(option => [option.name, option]));
+    this.table = optionsByName(table);
     this.onChange = onChange;
+    form.append(this.buttons());
+    let group;
     for (const [heading, options] of Object.entries(CONTROLS)) {
-      const group = document.createElement('fieldset');
-      group.innerHTML = `<legend>${heading}</legend>`;
-      for (const name of options) if (this.table[name]) group.append(this.line(name, names[name]));
-      form.append(group);
+      const lines = options.filter(name => this.table[name]).map(name => this.line(name, names[name]));
+      if (heading === FOLDED) {
+        this.folded = element('details', {}, element('summary', {textContent: heading}), ...lines);
+        group.append(this.folded, this.more());
+      } else {
+        group = element('fieldset', {}, element('legend', {textContent: heading}), ...lines);
+        form.append(group);
+      }
     }
-    form.append(this.more(), this.buttons());
     form.addEventListener('submit', event => event.preventDefault());
   },
 
@@ -63,11 +71,11 @@ const controls = {
     return button;
   },
   more() {
-    const group = document.createElement('fieldset');
-    group.innerHTML = '<legend>More options</legend><label class="wide" title="any option of train"><input id="more" type="text" ' +
-                      'placeholder="--attention materialised --dropout 0.1" autocomplete="off" spellcheck="false" aria-label="more options"></label>';
-    group.querySelector('input').addEventListener('change', event => this.readMore(event.target.value));
-    return group;
+    const input = element('input', {id: 'more', type: 'text', placeholder: '--grad-codec int8', autocomplete: 'off'});
+    input.spellcheck = false;
+    input.addEventListener('change', () => this.readMore(input.value));
+    const name = element('span', {textContent: 'More options'});
+    return element('label', {className: 'wide', title: 'any option of train'}, name, input);
   },
   readMore(text) {
     for (const name of this.typed()) state.set(name, '');
@@ -87,13 +95,15 @@ const controls = {
   buttons() {
     const group = document.createElement('p');
     group.className = 'buttons';
-    group.innerHTML = '<button type="button" id="reset">Start again</button> <button type="button" id="copy-link">Copy a link to this</button>';
+    const button = (id, textContent, title = '') => element('button', {type: 'button', id, textContent, title});
+    group.append(button('pin', 'Pin as A', 'keep this layout, and compare the next ones with it'),
+      button('copy-link', 'Copy a link'), button('reset', 'Start again'));
     return group;
   },
 
   // Values as they are set, and below them what a run would use (table: show options of this layout).
   show(table) {
-    this.table = Object.fromEntries(table.map(option => [option.name, option]));
+    this.table = optionsByName(table);
     for (const name of Object.values(CONTROLS).flat()) {
       const input = document.getElementById('option-' + name), set = state.get(name);
       if (!input) continue;
@@ -102,6 +112,7 @@ const controls = {
       input.value = value;
       input.classList.toggle('set', set !== '');
     }
+    if (CONTROLS[FOLDED].some(name => state.get(name))) this.folded.open = true;
     document.getElementById('more').value = this.typed().map(name => `--${name} ${state.get(name)}`).join(' ');
   },
 };

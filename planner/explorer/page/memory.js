@@ -42,16 +42,22 @@ function drawLegend(at, ranks) {
     element('i', {className: 'role-' + role}), `${role} `, element('small', {textContent: ROLES[role]}))));
 }
 
+// A bar of its roles' bytes; end: the bytes of its whole length.
+function roleBar(parts, end) {
+  const bar = element('span', {className: 'bar'});
+  for (const [role, bytes] of Object.entries(parts).filter(([, n]) => n > 0))
+    bar.append(element('i', {className: 'role-' + role, style: `width:${100 * bytes / end}%`,
+      title: `${role}: ${exactly(bytes)} bytes`}));
+  return bar;
+}
+
 // room: bytes that a rank of the cluster has; a wall where it lies. onRank(number): a row was chosen.
 function drawMemory(at, memory, room, chosen, onRank) {
   const rows = alike(memory.ranks), parts = rank => ({...rank.bytes, host: rank.host, disk: rank.disk});
   const sum = rank => rank.total + rank.host + rank.disk;
   const most = Math.max(...memory.ranks.map(sum)), end = room && room < 3 * most ? Math.max(most, room) : most;
   at.replaceChildren(...rows.map(row => {
-    const bar = element('span', {className: 'bar'});
-    for (const [role, bytes] of Object.entries(parts(row.first)))
-      if (bytes > 0)
-        bar.append(element('i', {className: 'role-' + role, style: `width:${100 * bytes / end}%`, title: `${role}: ${exactly(bytes)} bytes`}));
+    const bar = roleBar(parts(row.first), end);
     if (room && room <= end) bar.append(element('b', {className: 'wall', style: `left:${100 * room / end}%`, title: `${bytesText(room)}: what a rank of the cluster has`}));
     const over = room && row.first.total > room;
     const picked = row.ranks.some(rank => rank.rank === chosen);
@@ -86,18 +92,19 @@ function drawWire(at, rank) {
 // ---- memory over a step: each role stands on the ones before it, as a staircase ----
 const PLOT = {left: 74, right: 844, top: 30, bottom: 280};
 
-// The corners of a role's area: along its upper edge, and back along its lower one.
-function corners(t, role, floors, x, y) {
-  const edge = level => t.row.flatMap((row, i) => [row, t.row[i + 1] ?? t.rows].map(at => [x(at), y(level(i))]));
+// The corners of a role's area within a piece of the step: along its upper edge, and back along its lower one.
+function corners(t, role, floors, piece, y) {
+  const inside = t.row.flatMap((row, i) => row < piece.to && (t.row[i + 1] ?? t.rows) > piece.from ? [i] : []);
+  const edge = level => inside.flatMap(i => [t.row[i], t.row[i + 1] ?? t.rows].map(at => [piece.x(at), y(level(i))]));
   return [...edge(i => floors[i] + t.alive_bytes[role][i]), ...edge(i => floors[i]).reverse()]
     .map(corner => corner.map(n => n.toFixed(1)).join()).join(' ');
 }
 
 // A word that would run into the one before it is left out, and so is a line that stands too close.
-function marksOf(t, x) {
+function marksOf(t, piece) {
   let wordFrom = 0, lineFrom = 0, made = '';
-  for (const [row, word] of t.marks) {
-    const at = x(row);
+  for (const [row, word] of t.marks.filter(([row]) => row >= piece.from && row < piece.to)) {
+    const at = piece.x(row);
     if (at < lineFrom) continue;
     lineFrom = at + 3;
     made += `<path class="mark" d="M${at.toFixed(1)} ${PLOT.top - 4}V${PLOT.bottom}"/>`;
@@ -108,25 +115,41 @@ function marksOf(t, x) {
   return made;
 }
 
-// t: the timeline of show memory --json --rank R. All that is written here are numbers, roles and "F3.1".
-function drawOverStep(at, t) {
+// Which rows to draw of a step of p stages: the first p + 4 forwards, the peak, the last p backwards. Or null: all.
+function piecesOfMemory(t, sums, stages) {
+  const rowsOf = letter => t.marks.filter(([, word]) => word[0] === letter).map(([row]) => row);
+  const forwards = rowsOf('F'), backwards = rowsOf('B'), last = t.marks.length - 1;
+  const microbatches = 1 + Math.max(0, ...t.marks.map(([, word]) => parseInt(word.slice(1))));
+  if (microbatches <= 2 * stages + 4) return null;
+  const chunks = Math.round(forwards.length / microbatches), peak = t.row[sums.indexOf(Math.max(...sums))];
+  const before = t.marks.filter(([row]) => row <= peak).length, near = step => t.marks[Math.min(Math.max(before + step, 0), last)][0];
+  const end = backwards[backwards.length - stages * chunks] ?? t.rows;
+  return piecesOf([[0, forwards[(stages + 4) * chunks] ?? 0], [near(-3), near(2)], [end, t.rows]], t.rows);
+}
+
+// t: the timeline of show memory --json --rank R. All that is written here are numbers, roles and "F3.1". most: the bytes
+// of the whole height. whole: all of many microbatches. Returns whether some are left out.
+function drawOverStep(at, t, stages, most, whole) {
   const sums = t.row.map((_, i) => Object.values(t.alive_bytes).reduce((sum, alive) => sum + alive[i], 0));
-  const most = 1.08 * Math.max(t.planned_bytes, ...sums, 1), floors = t.row.map(() => 0);
-  const x = row => PLOT.left + (PLOT.right - PLOT.left) * row / Math.max(1, t.rows);
-  const y = bytes => PLOT.bottom - (PLOT.bottom - PLOT.top) * bytes / most;
+  const floors = t.row.map(() => 0);
+  const short = whole ? null : piecesOfMemory(t, sums, stages);
+  const pieces = placed(short ?? [[0, Math.max(1, t.rows)]], PLOT.left, PLOT.right);
+  const y = bytes => PLOT.bottom - (PLOT.bottom - PLOT.top) * bytes / (1.08 * most);
   const label = (at, height, text) => `<text x="${at}" y="${height}" text-anchor="end">${text}</text>`;
   let made = '';
   for (const [role, alive] of Object.entries(t.alive_bytes)) {
     if (alive.some(bytes => bytes > 0))
-      made += `<polygon style="fill:var(--${role})" points="${corners(t, role, floors, x, y)}">` +
-        `<title>${role}</title></polygon>`;
+      made += `<g style="fill:var(--${role})"><title>${role}</title>` +
+        pieces.map(piece => `<polygon points="${corners(t, role, floors, piece, y)}"/>`).join('') + '</g>';
     alive.forEach((bytes, i) => floors[i] += bytes);
   }
   for (const share of [0, 0.25, 0.5, 0.75, 1])
-    made += label(PLOT.left - 6, y(share * t.planned_bytes) + 4, bytesText(share * t.planned_bytes));
+    made += label(PLOT.left - 6, y(share * most) + 4, bytesText(share * most));
   const plan = y(t.planned_bytes);
   at.innerHTML = `<svg viewBox="0 0 860 310" role="img" aria-label="Bytes alive by role over a step of rank ${t.rank}">` +
-    made + marksOf(t, x) + `<path class="plan" d="M${PLOT.left} ${plan}H${PLOT.right}"/>` +
+    made + pieces.map(piece => marksOf(t, piece)).join('') + gaps(pieces, PLOT.bottom) +
+    `<path class="plan" d="M${PLOT.left} ${plan}H${PLOT.right}"/>` +
     label(PLOT.right - 4, plan - 5, 'planned peaks of all roles together: ' + bytesText(t.planned_bytes)) +
     label(PLOT.right, PLOT.bottom + 18, 'rows of a step, in their order: F forward, B backward of a microbatch') + '</svg>';
+  return short !== null;
 }

@@ -15,13 +15,15 @@ function jobs() {
     {name: 'memory', args: ['show', 'memory', ...words, '--json', '--rank', rank]},
     {name: 'plan', args: ['plan', ...words, '--json', ...(hasPipeline ? ['--svg', 'pipeline.svg'] : [])]},
     {name: 'comm', args: ['show', 'comm', ...words, '--rank', rank]},
+    ...pinned.jobs(clusterFiles),
     ...(at('program').open ? [{name: 'program', args: ['show', 'program', ...words, '--rank', rank]}] : []),
   ];
 }
 
-const shown = {memory: null, plan: null};
+const shown = {memory: null, plan: null, picture: undefined};
 
 function take(result) {
+  if (result.name.startsWith('A ')) { pinned.take(result); drawPinned(); return; }
   if (result.code !== 0) { refuse(result); return; }
   if (result.name === 'options') controls.show(JSON.parse(result.out));
   if (result.name === 'memory') takeMemory(JSON.parse(result.out));
@@ -50,7 +52,7 @@ function takeMemory(memory) {
   drawWire(at('wire'), rank);
   drawSummary(at('summary'), memory, null);
   drawCommands(at('commands'), state.words(clusterFiles), memory.n_ranks, rank.rank);
-  drawOverStep(at('over-step'), memory.timeline);
+  drawSteps();
 }
 function drawBars() {
   drawMemory(at('memory'), shown.memory, shown.plan?.room_bytes, chosenRank().rank, rank => change('rank', String(rank)));
@@ -61,21 +63,80 @@ function takePlan(plan, picture) {
   drawSummary(at('summary'), shown.memory, plan);
   drawBars();
   drawTime(at('time'), plan);
-  at('pipeline').innerHTML = picture ?? '<p class="note">pp is 1: there is no pipeline. Choose pp 2 or more.</p>';
+  shown.picture = picture;
+  drawPipelines();
+  drawPinned();
+}
+const NO_PIPELINE = '<p class="note">pp is 1: there is no pipeline. Choose pp 2 or more.</p>';
+// A's picture above B's, or B's alone. draw(figure, side, whole) returns whether something is left out.
+function drawSides(at, draw) {
+  const sides = pinned.memory && shown.memory ? [['A', pinned], ['B', shown]] : [['', shown]];
+  at.replaceChildren(...sides.map(([name, side]) => {
+    const figure = element('figure', {});
+    drawShort(figure, whole => draw(figure, side, whole));
+    if (name) return element('div', {}, element('h3', {textContent: name}), figure);
+    return figure;
+  }));
+}
+function drawSteps() {
+  if (!shown.memory) return;
+  const most = Math.max(1, ...[pinned, shown].map(side => side.memory?.timeline.planned_bytes ?? 0));
+  drawSides(at('over-step'), (figure, {memory}, whole) => {
+    const stages = 1 + Math.max(...memory.ranks.map(rank => rank.pp_rank));
+    return drawOverStep(figure, memory.timeline, stages, most, whole);
+  });
+}
+function drawPipelines() {
+  if (!pinned.picture && !shown.picture) { at('pipeline').innerHTML = NO_PIPELINE; return; }
+  drawSides(at('pipeline'), (figure, {picture}, whole) => {
+    figure.innerHTML = picture ?? NO_PIPELINE;
+    const svg = figure.querySelector('svg');
+    return !whole && svg !== null && shortenPipeline(svg);
+  });
+}
+
+// ---- A and B ----
+function drawPinned() {
+  const section = at('compared');
+  section.hidden = pinned.wanted() === null;
+  if (section.hidden || !shown.memory) return;
+  const place = section.querySelector('div');
+  const a = {...pinned, values: state.of(pinned.fragment)}, b = {...shown, values: state.values, options: controls.table};
+  const instead = pinned.refusal ? 'A cannot be: ' + pinned.refusal : 'A is being computed …';
+  if (pinned.memory) drawCompared(place, a, b);
+  else place.replaceChildren(element('p', {textContent: instead}));
+}
+function pin(fragment) {
+  if (fragment === null) delete state.values.pin;
+  else state.values.pin = fragment;
+  state.write();
+  update();
+}
+function swapPinned() {
+  const [a, b] = [pinned.wanted(), state.layout()];
+  state.values = {...state.of(a), pin: b};
+  change(null);
 }
 // A layout can be legal on a cluster that cannot price it: then only the time is missing.
 function takePlanRefusal(result) {
   shown.plan = null;
   at('time').replaceChildren(element('p', {textContent: readRefusal(result.err).sentence}));
-  at('pipeline').replaceChildren(element('p', {className: 'note', textContent: 'No time line without times.'}));
+  shown.picture = '<p class="note">No time line without times.</p>';
+  drawPinned();
 }
 
 async function update() {
-  at('results').setAttribute('aria-busy', 'true');
+  const alone = state.get('puzzle') in PUZZLES;
+  document.body.classList.toggle('alone', alone);
+  at('results').setAttribute('aria-busy', String(!alone));
+  if (alone) return;                                       // a puzzle has commands of its own
   at('results').classList.remove('stale');
   at('refusal').hidden = true;
   shown.memory = null;
+  const wasPinned = pinned.memory !== null;
   await session.run(jobs(), take);
+  if (wasPinned || pinned.memory) { drawSteps(); drawPipelines(); }
+  if (shown.memory) prediction.settle(shown);
   at('results').setAttribute('aria-busy', 'false');
 }
 
@@ -94,11 +155,12 @@ function controlsFollow() {
 }
 
 // ---- a question: results are hidden until the reader has thought of an answer ----
-function askQuestion() {
-  const text = state.get('ask');
-  at('question').hidden = !text;
-  at('question').querySelector('p').textContent = text;
-  at('results').classList.toggle('hidden-until-asked', text !== '');
+function askQuestion() { prediction.ask(state.get('ask'), state.get('answer')); }
+function answerQuestion() {
+  state.set('ask', '');
+  state.set('answer', '');
+  askQuestion();
+  if (shown.memory) prediction.settle(shown);
 }
 
 // ---- other commands ----
@@ -137,17 +199,27 @@ async function start() {
   const options = await session.ask(['show', 'options', '--json']);
   controls.build(at('controls'), JSON.parse(options.out), {model: await presetNames(), cluster: clusterNames}, change);
   buildConsole();
-  puzzles.build(newSession, id => state.set('puzzle', id));
+  prediction.build(answerQuestion);
+  puzzles.build(newSession, id => { state.set('puzzle', id); update(); });
   at('puzzles').addEventListener('toggle', () => { if (at('puzzles').open && !puzzles.text.value) puzzles.show(puzzles.choice.value); });
   at('program').addEventListener('toggle', () => { if (at('program').open) update(); });
-  at('question').querySelector('button').addEventListener('click', () => { state.set('ask', ''); askQuestion(); });
+  at('leave-puzzle').addEventListener('click', () => { state.set('puzzle', ''); update(); });
+  at('pin').addEventListener('click', () => pin(state.layout()));
+  at('unpin').addEventListener('click', () => pin(null));
+  at('swap').addEventListener('click', swapPinned);
   at('reset').addEventListener('click', () => { state.values = {...DEFAULTS}; change(null); });
   at('copy-link').addEventListener('click', event => copyText(location.href, event.target));
-  addEventListener('hashchange', () => { state.read(); askQuestion(); update(); });
+  addEventListener('hashchange', () => {
+    state.read();
+    askQuestion();
+    puzzles.show(state.get('puzzle'));
+    controlsFollow();
+    update();
+  });
   askQuestion();
   puzzles.show(state.get('puzzle'));
+  at('loading').hidden = true;
   await update();
-  if (state.get('puzzle')) at('puzzles').scrollIntoView();
 }
 
 const ready = start();

@@ -1,16 +1,35 @@
 // Puzzles with a par: those of the lessons' tables, played in the page. A solution is drawn as it is typed. What it is
-// worth, commands say: the schedule's checker and clock, the planner. They are what make grade asks, too.
+// worth, commands say: the schedule's checker and clock, the planner. They are what make grade asks, too. A puzzle in
+// the address is alone on the page.
 //
 // A puzzle: {name, task, start, commands(text), judge(results, text, par), par}. judge gives claims [{holds, text}] and a
 // score beside the par, less is better. par, where there is one, is a command that takes long: the planner's search.
 'use strict';
 
 // ---- schedules: lesson 07, exercise table ----
-// "F0 F1 . B0" per stage -> the file that schedule --schedule file: reads. split: B is the input's gradient alone.
+// "F0 F1 . B0" per stage -> its lines that say something: {at: the line as typed, cells, actions: which are no dots}
+function typedLines(text) {
+  const lines = text.split('\n').map((line, i) => ({at: i + 1, cells: line.replace(/#.*/, '').trim().split(/[\s,]+/)}));
+  return lines.filter(({cells}) => cells[0]).map(({at, cells}) => ({at, cells, actions: [...cells.keys()].filter(i => cells[i] !== '.')}));
+}
+// The file that schedule --schedule file: reads. split: B is the input's gradient alone.
 function scheduleFile(text, split) {
-  const stages = text.split('\n').map(line => line.replace(/#.*/, '').trim()).filter(line => line);
-  return stages.map((line, stage) => line.split(/\s+/).filter(cell => cell !== '.').map(cell =>
-    stage + (split ? cell.replace(/^B/, 'I') : cell)).join(', ')).join('\n') + '\n';
+  const action = (stage, cell) => stage + (split ? cell.replace(/^B/, 'I') : cell);
+  return typedLines(text).map(({cells, actions}, stage) => actions.map(i => action(stage, cells[i])).join(', ') + '\n').join('');
+}
+
+// The file's refusal in the words of what was typed: its lines and cells (dots count), and no stage before an action.
+function asTyped(sentence, text, split) {
+  const lines = typedLines(text);
+  let line;                                               // the one that the sentence speaks of
+  return sentence.replace(/[^ ]*yours\.csv[,:] /, '').replace(/[^ ]*yours\.csv/, 'your table').replace('its I', 'its B')
+    .replace('0F3 and 0B3, or 0I3 and 0W3', split ? 'F3, B3 or W3' : 'F3 or B3')
+    .replace(/line (\d+)|cell (\d+)(: "[^"]*")?|\b\d+([FBIW])(\d+)\b/g, (all, number, cell, quoted, letter, microbatch) => {
+      if (letter) return (letter === 'I' ? 'B' : letter) + microbatch;
+      if (number) { line = lines[number - 1]; return `line ${line?.at ?? number}`; }
+      const typed = line?.actions[cell - 1];
+      return typed === undefined ? all : `cell ${typed + 1}` + (quoted ? `: "${line.cells[typed]}"` : '');
+    });
 }
 
 function schedulePuzzle(name, task, {f, b, w, longest, held}) {
@@ -19,11 +38,14 @@ function schedulePuzzle(name, task, {f, b, w, longest, held}) {
     name, task, start: held.map(() => '?').join('\n'),
     commands: text => [{name: 'schedule', files: {'yours.csv': scheduleFile(text, split)},
       args: ['schedule', '--schedule', 'file:yours.csv', '--time-f', String(f), '--time-b', String(b + w), ...(split ? ['--time-w', String(w)] : []), '--json', '--svg', 'yours.svg']}],
-    judge({schedule}) {
-      if (schedule.code) return {claims: [{holds: false, text: readRefusal(schedule.err).sentence}]};
+    judge({schedule}, text) {
+      const wanted = `write a line of actions for each of the ${stages} stages, as in F0 B0, in place of each ?`;
+      if (text.includes('?')) return {claims: [{holds: false, text: wanted}]};
+      if (schedule.code) return {claims: [{holds: false, text: asTyped(readRefusal(schedule.err).sentence, text, split)}]};
       const found = JSON.parse(schedule.out), whole = found.pp === stages && found.microbatches === 4;
       const peaks = found.peak_in_flight, small = whole && peaks.every((peak, i) => peak <= held[i]);
-      return {picture: schedule.written['yours.svg'], score: found.makespan, par: longest, unit: '', claims: [
+      // What breaks a rule has no score, so that nothing looks like a win that is none.
+      return {picture: schedule.written['yours.svg'], score: small ? found.makespan : undefined, par: longest, unit: '', claims: [
         {holds: whole, text: `${stages} stages and 4 microbatches (yours: ${found.pp} and ${found.microbatches})`},
         {holds: whole && found.makespan <= longest, text: `a step takes at most ${longest} (yours: ${found.makespan})`},
         {holds: small, text: `stages hold at most ${held.join(', ')} microbatches (yours: ${peaks.join(', ')})`}]};
@@ -49,12 +71,13 @@ function plannedPuzzle(name, task, start, {given, ranks, best, words}) {
       if (yours.code) return {claims: [{holds: false, text: readRefusal(yours.err).sentence}]};
       const mine = JSON.parse(yours.out).plan, all = answer && answer.code === 0 ? JSON.parse(answer.out) : null;
       const par = all ? (all.search ? all.search.best[0] : all.plan).step_s : null;
+      const valid = mine.ranks === ranks && mine.fits;
       const claims = [{holds: mine.ranks === ranks, text: `${ranks} ranks (yours: ${mine.ranks})`},
         {holds: mine.fits, text: `it fits ${bytesText(mine.room_bytes)} per rank (yours: ${bytesText(mine.memory_bytes)})`}];
       if (par) claims.push(
         {holds: mine.fits && mine.step_s < 1.25 * par, text: `a step takes at most 1.25 times the planner's ${secondsText(par)} (yours: ${secondsText(mine.step_s)})`},
         {holds: mine.fits && mine.step_s < 1.033 * par, text: 'as good as the planner: at most 3.3 % longer, its own error'});
-      return {score: mine.step_s, par, unit: ' s per step', claims};
+      return {score: valid ? mine.step_s : undefined, par, unit: ' s per step', claims};
     },
   };
 }
@@ -131,7 +154,8 @@ const puzzles = {
     const points = score === undefined ? '' : `Score ${Number(score.toPrecision(4))}${unit}` + (par ? `; par ${Number(par.toPrecision(4))}` : remark);
     const solved = !remark && claims.every(claim => claim.holds);
     at('verdict').replaceChildren(...claims.map(claim => element('li', {className: claim.holds ? 'holds' : 'fails', textContent: claim.text})));
-    at('score').textContent = points + (!solved ? '' : par && score < par ? '. Below par!' : '. Solved.');
+    const verdict = solved ? (par && score < par ? '. Below par!' : '. Solved.') : points && !remark ? '. Not solved yet.' : '';
+    at('score').textContent = points + verdict;
     at('puzzle-picture').innerHTML = picture ?? '';
   },
 };

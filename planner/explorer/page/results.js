@@ -44,10 +44,10 @@ function countText(n) { return n >= 1e9 ? `${(n / 1e9).toPrecision(3)} B` : n >=
 function fact(number, words) { return element('div', {className: 'fact'}, element('strong', {textContent: number}), element('span', {textContent: words})); }
 
 function drawSummary(at, memory, plan) {
-  const fullest = memory.ranks.reduce((most, rank) => rank.total > most.total ? rank : most);
+  const most = fullest(memory);
   const facts = [fact(countText(memory.parameters), `parameters: ${exactly(memory.parameters)}`), fact(exactly(memory.n_ranks), memory.n_ranks === 1 ? 'rank' : 'ranks'),
     fact(exactly(memory.microbatches), memory.microbatches === 1 ? 'microbatch per step' : 'microbatches per step'),
-    fact(bytesText(fullest.total), `on the fullest rank, ${fullest.rank}`)];
+    fact(bytesText(most.total), `on the fullest rank, ${most.rank}`)];
   if (plan) facts.push(fact(plan.fits ? 'fits' : 'does not fit', `${bytesText(plan.room_bytes)} per rank of ${plan.cluster}`),
     fact(secondsText(plan.step_s), `per step; ${(100 * plan.mfu).toFixed(1)} % MFU`));
   at.replaceChildren(...facts);
