@@ -1,4 +1,5 @@
 /* ranks: 1  device: cpu */
+#include "lib/base/durable.h"
 #include "lib/base/replace.h"
 #include "tests/test.h"
 #include <string.h>
@@ -53,4 +54,24 @@ TEST(test_devices_are_written_as_they_are) {
     assert_null(replace_begin(test_path("no/such/folder")));
 }
 
-TESTS(unit_test(test_the_old_file_stays_until_the_new_one_is_whole), unit_test(test_devices_are_written_as_they_are))
+/* ---- the parent folder of a path; tests/more/durable.sh checks the flush ---- */
+TEST(test_the_folder_of_a_name_is_flushed) {
+    char here[4096];
+    const char *folder = test_path("durable");
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_ok(durable_folder(folder));
+    assert_ok(durable_name(folder));
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(mkdir("a", 0700), 0);
+    assert_ok(durable_name("a"));
+    assert_ok(durable_name("a/"));
+    assert_ok(durable_name("./a//b"));
+    assert_ok(durable_name("/tmp"));
+    assert_fails(durable_name("none/b"), E_IO, "none");
+    assert_fails(durable_folder("none"), E_IO, "cannot open none", "No such file");
+    assert_int_equal(chdir(here), 0);
+}
+
+TESTS(unit_test(test_the_old_file_stays_until_the_new_one_is_whole), unit_test(test_devices_are_written_as_they_are),
+      unit_test(test_the_folder_of_a_name_is_flushed))

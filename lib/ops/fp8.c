@@ -64,12 +64,23 @@ struct fp8_work fp8_work(const struct call *call, enum row_kind kind) {
 
 static int64_t linear_fp8_work(const struct call *call, enum row_kind kind) { return fp8_work(call, kind).bytes; }
 
+/* A cast reads numbers in the model's dtype and writes codes. W is cast for y and dx, dy for dx and dW; dW also
+ * transposes the codes of x. */
+static double cast_bytes(const struct call *call, enum row_kind kind) {
+    double size = 1 + (double)dtype_size(call->weight[0].type->dtype);
+    double w = size * (double)type_n(call->weight[0].type), dy = size * (double)type_n(call->out[0].type);
+    if (kind == ROW_BACKWARD_INPUT) return dy + w;
+    if (kind == ROW_BACKWARD_WEIGHT) return dy + 2 * (double)type_n(call->in[0].type);
+    return w;
+}
+
 /* cost_traffic counts dx as fp8, the dtype of in[0]. Here dx counts in the model's dtype. */
 static struct cost linear_fp8_cost(const struct call *call, enum row_kind kind) {
     struct linear_sizes s = linear_sizes(call);
     struct cost cost = cost_traffic(call, kind);
     if (kind == ROW_BACKWARD_INPUT) cost.bytes += (double)(type_bytes(call->din[0].type) - type_n(call->in[0].type));
     linear_cost_product(&s, kind, &cost);
+    cost.cast_bytes = cast_bytes(call, kind);
     return cost;
 }
 

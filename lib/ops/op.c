@@ -6,6 +6,11 @@ enum dtype op_dtype(const struct call *call) {
     return !computes && call->step->n_weight > 0 ? call->weight[0].type->dtype : first;
 }
 
+enum dtype op_product_dtype(const struct call *call) {
+    enum dtype first = call->in[0].type->dtype;
+    return first == FP8_E4M3 ? first : op_dtype(call);
+}
+
 static kernel *kernel_of(const struct op_kernels *kernels, enum row_kind kind) {
     switch (kind) {
     case ROW_FORWARD:

@@ -116,6 +116,7 @@ struct cost {
     struct matmul product[MAX_PRODUCTS];   /* the matrix products that make up the flops */
     int n_products;                         /* 0: attention by tiles, which mixes products with other work */
     double left_out;                        /* flops left out: the half that a causal mask hides */
+    double cast_bytes;                      /* traffic of casts before the products: nothing hides it */
 };
 
 /* The collectives of a row over step->mesh_axis. Ops that communicate include the definition, lib/comm/exchange.h. */
@@ -202,6 +203,9 @@ struct op {
 /** The dtype by which kernels are chosen and in which the step computes: that of in[0]; if that is an integer or fp8,
  *  of weight[0]. */
 enum dtype op_dtype(const struct call *);
+
+/** The dtype of the operands of the step's products: fp8 if in[0] has codes, else op_dtype. It sets their speed. */
+enum dtype op_product_dtype(const struct call *);
 
 /** Run one row's kernel, on call->device. @errors those of the kernel; E_CONFIG: this op has no kernel for the dtype on
  *  the device */

@@ -68,8 +68,8 @@ struct optimizer {
 };
 
 /* X(choice, row, word): all optimizers, in the order of --optimizer's words. */
-#define EVERY_OPTIMIZER(X)                        \
-    X(OPTIMIZER_ADAMW, optimizer_adamw, "adamw")  \
+#define EVERY_OPTIMIZER(X) \
+    X(OPTIMIZER_ADAMW, optimizer_adamw, "adamw") \
     X(OPTIMIZER_SGD, optimizer_sgd, "sgd")
 #define OPTIMIZER_CHOICE(choice, row, word) choice,
 #define OPTIMIZER_TEXT(choice, row, word) word,
@@ -77,7 +77,10 @@ struct optimizer {
 #define OPTIMIZER_WORDS (&(EVERY_OPTIMIZER(OPTIMIZER_WORD))[1])   /* "adamw|sgd", as typed */
 /** The value of --optimizer: the index of the word. */
 enum optimizer_choice { EVERY_OPTIMIZER(OPTIMIZER_CHOICE) N_OPTIMIZERS };
-extern const struct optimizer optimizer_adamw, optimizer_sgd, optimizer_sgd_plain;
+#define OPTIMIZER_EXTERN(choice, row, word) extern const struct optimizer row;
+/** The rows: of the list, and of SGD without momentum. */
+EVERY_OPTIMIZER(OPTIMIZER_EXTERN)
+extern const struct optimizer optimizer_sgd_plain;
 
 /** The optimizer of a choice. Pure. */
 const struct optimizer *optimizer_of(enum optimizer_choice, double momentum);

@@ -219,6 +219,10 @@ TEST(test_op_dtype_is_the_weights_when_the_input_is_integer) {
     struct step step = {.op = &op_embedding, .n_in = 1, .n_out = 1, .n_weight = 1};
     struct call call = {.step = &step, .in = {{NULL, &tokens}}, .weight = {{NULL, &w}}};
     assert_int_equal(op_dtype(&call), BF16);
+    assert_int_equal(op_product_dtype(&call), BF16);
+    tokens.dtype = FP8_E4M3;
+    assert_int_equal(op_dtype(&call), BF16);                         /* kernels are chosen by the weight's */
+    assert_int_equal(op_product_dtype(&call), FP8_E4M3);
 }
 
 TEST(test_op_n_out_leaves_masks_out_unless_stored) {

@@ -1,16 +1,17 @@
 """How the cost of a step grows with tokens, layers and sequence length, against the FLOP count.
 
-    python3 tools/bench/cpu_scaling.py [--rounds N] [--threads N] [--precision fp32] [--out FILE.json] [--svg FILE.svg] [--from FILE.json]
+    python3 tools/bench/cpu_scaling.py [--rounds N] [--threads N] [--precision fp32] [--out FILE.json] [--svg FILE.svg]
+    [--from FILE.json]
 
 Three lines of points, one model (384 channels, 6 heads, vocabulary 256), all else fixed:
 
     tokens   batches of 1 to 16 sequences of 256, 6 layers: time proportional to tokens
     layers   1 to 12 layers, batch 8 x 256: time = a + b layers
-    T        sequences of 64 to 2048, 2048 tokens a batch, 6 layers: flops a token 6 N + 12 L C T, of which half of the T part is computed
-             (attention is causal)
+    T        sequences of 64 to 2048, 2048 tokens a batch, 6 layers: flops a token 6 N + 12 L C T, of which half of the
+             T part is computed (attention is causal)
 
-All points take turns, round after round; a point is the median. For each line: a straight line is fitted, and the largest relative
-distance of a point from it is printed. The plot needs gnuplot; --from draws one from an earlier --out.
+All points take turns, round after round; a point is the median. For each line: a straight line is fitted, and the
+largest relative distance of a point from it is printed. The plot needs gnuplot; --from draws one from an earlier --out.
 """
 
 import argparse
@@ -79,7 +80,8 @@ def plot(result, path):
         script += [
             "END",
             f'set xlabel "{names[line]}"',
-            f"plot $points{line} with points pointtype 7 title 'measured', {r['a_ms']} + {r['b_ms']} * x title '{r['a_ms']:.1f} + {r['b_ms']:.4g} x'",
+            f"plot $points{line} with points pointtype 7 title 'measured', {r['a_ms']} + {r['b_ms']} * x title "
+            f"'{r['a_ms']:.1f} + {r['b_ms']:.4g} x'",
         ]
     subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)
 

@@ -107,7 +107,8 @@ def cell(value, form):
 
 
 def print_table(name, rows):
-    print(f"\n### {name}\n\n| | ms per step | lowest to highest | GFLOP/s | time over the floor | resident MiB | runs |")
+    print(f"\n### {name}\n\n| | ms per step | lowest to highest | GFLOP/s | time over the floor | resident MiB | runs "
+          "|")
     print("|---|---:|---:|---:|---:|---:|---:|")
     flops = next((r["runs"][0]["flops"] for r in rows.values() if "flops" in r["runs"][0]), 0)
     for case, r in rows.items():

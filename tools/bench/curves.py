@@ -66,7 +66,8 @@ def run(name, options, args):
     path = metrics_path(args.out, name)
     if finished(path, args.steps) and not args.again:
         return
-    command = [f"{args.build}/trivium", "launch", "-n", str(RANKS), "train", "--config", f"{ROOT}/configs/shakespeare.ini"]
+    command = [f"{args.build}/trivium", "launch", "-n", str(RANKS), "train", "--config",
+               f"{ROOT}/configs/shakespeare.ini"]
     command += ["--data", args.data, "--dp", str(RANKS), "--steps", str(args.steps), "--global-batch", str(BATCH)]
     command += ["--device", "cpu", "--threads", "1", "--eval-every", str(max(args.steps // 8, 1)), "--log", "warn"]
     command += ["--eval-batches", args.eval_batches]
@@ -116,7 +117,8 @@ def table(curves):
 
 
 # ---- the picture ----
-COLOURS = ["#222222", "#0072b2", "#56b4e9", "#b22222", "#e69f00", "#7a5195", "#cc79a7", "#009e73", "#66a61e", "#8c6d31", "#d55e00",
+COLOURS = ["#222222", "#0072b2", "#56b4e9", "#b22222", "#e69f00", "#7a5195", "#cc79a7", "#009e73", "#66a61e",
+           "#8c6d31", "#d55e00",
            "#999999"]
 WIDTH, HEIGHT, LEFT, TOP, GAP, KEY = 460, 340, 60, 40, 70, 200
 
@@ -165,7 +167,8 @@ def picture(curves, steps):
     flat = [p for points in all_points for p in points]
     losses = [p[2] for p in flat]
     by_step = Panel(LEFT, "training loss by step", [p[0] for p in flat], losses, False)
-    by_bytes = Panel(LEFT + WIDTH + GAP, "by MB that a rank has sent", [p[1] / 1e6 for p in flat if p[1] >= LEAST_BYTES], losses, True)
+    by_bytes = Panel(LEFT + WIDTH + GAP, "by MB that a rank has sent",
+                     [p[1] / 1e6 for p in flat if p[1] >= LEAST_BYTES], losses, True)
     out = by_step.frame() + by_bytes.frame()
     for i, (curve, points) in enumerate(zip(curves, all_points)):
         colour = COLOURS[i % len(COLOURS)]

@@ -3,11 +3,12 @@
 
     python3 tools/bench/dlrm.py [--rounds N] [--steps N] [--batch N] [--threads N] [--rows N] [--features N] [--bag N]
 
-Both train the preset `tiny` (vectors of 16 numbers, MLPs 64-32 and 64-32) in fp32 on the same clicks, with AdamW for the dense
-part and rowwise Adagrad for the tables. PyTorch (tests/dlrm_torch.py, by torch_venv.py) has embedding_bag with sparse gradients, coalesced
-before they are squared. A step of either is from reading its samples to the updated weights. The two take turns, round after
-round; a figure is the median of the rounds, each of them the median of its steps but the first five. The last line has the
-ratio of the two medians, and the smallest and largest of the rounds. Exit code 1 if either fails.
+Both train the preset `tiny` (vectors of 16 numbers, MLPs 64-32 and 64-32) in fp32 on the same clicks, with AdamW for
+the dense part and rowwise Adagrad for the tables. PyTorch (tests/dlrm_torch.py, by torch_venv.py) has embedding_bag
+with sparse gradients, coalesced before they are squared. A step of either is from reading its samples to the updated
+weights. The two take turns, round after round; a figure is the median of the rounds, each of them the median of its
+steps but the first five. The last line has the ratio of the two medians, and the smallest and largest of the rounds.
+Exit code 1 if either fails.
 """
 
 import argparse

@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
-"""How long does a job stand still when one of its ranks is killed? From SIGKILL to the end of the next step that is new or done again.
+"""How long does a job stand still when one of its ranks is killed? From SIGKILL to the end of the next step that is new
+or done again.
 
     python3 tools/bench/elastic.py [--rounds N] [--only REGEX] [--small] [--out FILE.json]
 
-A GPT of 10.7 M parameters (6 layers of 384 channels, T 128, batch 8), or 0.12 M (--small: 2 of 64, T 32), on four ranks, each a replica, saved every 10 steps where that is what it goes
-back to:
+A GPT of 10.7 M parameters (6 layers of 384 channels, T 128, batch 8), or 0.12 M (--small: 2 of 64, T 32), on four
+ranks, each a replica, saved every 10 steps where that is what it goes back to:
 
     spare        launch --elastic 4 --spares 1, --replicate-every 1
     fewer        launch --elastic 2, --replicate-every 1: one replica less, batch 12
     restart      launch --max-restarts, without a pause before it
-    torchrun     TorchElastic: DDP over gloo, --max-restarts (tools/bench/torch_venv.py makes its Python: build-bench-venv)
-    torchft      replicas of torchft over gloo (pip install torchft into that Python); its time limits are those of its README
+    torchrun     TorchElastic: DDP over gloo, --max-restarts (tools/bench/torch_venv.py makes its Python:
+                 build-bench-venv)
+    torchft      replicas of torchft over gloo (pip install torchft into that Python); its time limits are those of its
+                 README
 
-Rank 2 is killed after step 13 or later. Medians and worst of N rounds, the cases in turns, and how many steps are done again.
+Rank 2 is killed after step 13 or later. Medians and worst of N rounds, the cases in turns, and how many steps are done
+again.
 """
 
 import argparse
@@ -31,7 +35,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SIZES = "--layers 6 --hidden 384 --heads 6 --seq 128 --vocab 256"
 if "--small" in sys.argv:
     SIZES = "--layers 2 --hidden 64 --heads 4 --seq 32 --vocab 256"
-TRAIN = SIZES + " --data configs/demo.txt --dp 4 --threads 1 --steps 400 --val-fraction 0 --eval-every 0 --zero 1 --precision fp32 --log quiet"
+TRAIN = SIZES + " --data configs/demo.txt --dp 4 --threads 1 --steps 400 --val-fraction 0 --eval-every 0 --zero 1 " \
+        "--precision fp32 --log quiet"
 OWN = "launch -n 4 --comm-transport direct"
 KILLED, AFTER, MARK = 2, 13, "TRIVIUM_BENCH_ELASTIC"
 
@@ -39,14 +44,16 @@ KILLED, AFTER, MARK = 2, 13, "TRIVIUM_BENCH_ELASTIC"
 def trivium(launch, train):
     """The command of a case, given the folder that it may write to."""
     return lambda work: ([os.path.join(ROOT, "build/trivium")] + (launch + " train " + TRAIN + " " + train).split() +
-                         ["--metrics", work + "/rows"] + (["--save", work + "/saved", "--save-every", "10"] if "restarts" in launch else []))
+                         ["--metrics", work + "/rows"]
+                         + (["--save", work + "/saved", "--save-every", "10"] if "restarts" in launch else []))
 
 
 PYTHON = os.path.join(ROOT, "build-bench-venv/bin/python")
 
 
 def torch(script, work):
-    return [os.path.join(ROOT, "tools/bench", script), "--device", "cpu", "--precision", "fp32", "--eager", "--batch", "8", "--steps", "400", "--metrics",
+    return [os.path.join(ROOT, "tools/bench", script), "--device", "cpu", "--precision", "fp32", "--eager", "--batch",
+            "8", "--steps", "400", "--metrics",
             work + "/rows"] + SIZES.split()
 
 
@@ -139,10 +146,12 @@ def main():
     for name in names:
         seconds = [s for s, _ in found[name]]
         again = [n for _, n in found[name]]
-        print("| %s | %.2f | %.2f | %d to %d |" % (name, statistics.median(seconds), max(seconds), min(again), max(again)))
+        print("| %s | %.2f | %.2f | %d to %d |" % (name, statistics.median(seconds), max(seconds), min(again),
+                                                   max(again)))
     if o.out:
         with open(o.out, "w") as file:
-            json.dump({name: [{"seconds": s, "again": n} for s, n in rows] for name, rows in found.items()}, file, indent=1)
+            json.dump({name: [{"seconds": s, "again": n} for s, n in rows] for name, rows in found.items()},
+                      file, indent=1)
 
 
 main()

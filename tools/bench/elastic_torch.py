@@ -1,4 +1,5 @@
-"""A worker of tools/bench/elastic.py under torchrun: gpt_torch.py's GPT by DDP over gloo, which saves every few steps and goes on from there.
+"""A worker of tools/bench/elastic.py under torchrun: gpt_torch.py's GPT by DDP over gloo, which saves every few steps
+and goes on from there.
 
 Rank 0 appends a line per finished step, {"step": n, "t": seconds}, to --metrics. Sizes are those of gpt_torch.py.
 """
@@ -41,7 +42,8 @@ def main():
             with open(o.metrics, "a") as file:
                 file.write(json.dumps({"step": step + 1, "t": time.time()}) + "\n")
             if (step + 1) % o.save_every == 0:
-                torch.save({"model": model.module.state_dict(), "optimizer": update.optimizer.state_dict(), "step": step + 1}, o.save + ".new")
+                torch.save({"model": model.module.state_dict(), "optimizer": update.optimizer.state_dict(),
+                            "step": step + 1}, o.save + ".new")
                 os.replace(o.save + ".new", o.save)
     dist.destroy_process_group()
 

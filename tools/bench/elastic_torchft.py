@@ -1,9 +1,10 @@
 """Replicas of tools/bench/elastic.py under torchft: gpt_torch.py's GPT, its gradients averaged by torchft over gloo.
 
-Without --replica: the lighthouse, as torchft's README starts it, and four of these processes, each a replica group of one. When a replica dies the
-others go on without it from the step that did not commit; nothing is saved. Replica 0 appends a line per committed step, {"step": n, "t": seconds}, to
---metrics. Sizes are those of gpt_torch.py. torchft's own DistributedDataParallel (0.2.0 with PyTorch 2.15) ends a survivor with an assertion when a
-peer dies in backward, so this is its other one, which averages each gradient by itself.
+Without --replica: the lighthouse, as torchft's README starts it, and four of these processes, each a replica group of
+one. When a replica dies the others go on without it from the step that did not commit; nothing is saved. Replica 0
+appends a line per committed step, {"step": n, "t": seconds}, to --metrics. Sizes are those of gpt_torch.py. torchft's
+own DistributedDataParallel (0.2.0 with PyTorch 2.15) ends a survivor with an assertion when a peer dies in backward, so
+this is its other one, which averages each gradient by itself.
 """
 
 import json
@@ -20,7 +21,8 @@ LIGHTHOUSE, REPLICAS = "29917", 4
 
 
 def launch():
-    lighthouse = [os.path.join(os.path.dirname(sys.executable), "torchft_lighthouse"), "--bind", "[::]:" + LIGHTHOUSE, "--min_replicas", "1",
+    lighthouse = [os.path.join(os.path.dirname(sys.executable), "torchft_lighthouse"), "--bind", "[::]:" + LIGHTHOUSE,
+                  "--min_replicas", "1",
                   "--quorum_tick_ms", "100", "--join_timeout_ms", "10000"]
     processes = [subprocess.Popen(lighthouse)]
     for replica in range(REPLICAS):
@@ -48,9 +50,12 @@ def train(o):
         model.load_state_dict(state["model"])
         update.optimizer.load_state_dict(state["optimizer"])
 
-    manager = Manager(pg=ProcessGroupGloo(timeout=timedelta(seconds=30)), min_replica_size=1, load_state_dict=load, rank=0, world_size=1,
-                      state_dict=lambda: {"model": model.state_dict(), "optimizer": update.optimizer.state_dict()}, replica_id="replica%d_" % o.replica,
-                      store_addr="localhost", store_port=store.port, lighthouse_addr="http://localhost:" + LIGHTHOUSE, timeout=timedelta(seconds=30))
+    manager = Manager(pg=ProcessGroupGloo(timeout=timedelta(seconds=30)), min_replica_size=1, load_state_dict=load,
+                      rank=0, world_size=1,
+                      state_dict=lambda: {"model": model.state_dict(), "optimizer": update.optimizer.state_dict()},
+                      replica_id="replica%d_" % o.replica,
+                      store_addr="localhost", store_port=store.port, lighthouse_addr="http://localhost:" + LIGHTHOUSE,
+                      timeout=timedelta(seconds=30))
     ddp = PureDistributedDataParallel(manager, model)
     optimizer = Optimizer(manager, update.optimizer)
     while manager.current_step() < o.steps:

@@ -1,11 +1,13 @@
-# tools/gpu-check's benchmark of whole models: Trivium and PyTorch by turns, each at the batch that is fastest for it. Sourced.
+# tools/gpu-check's benchmark of whole models: Trivium and PyTorch by turns, each at the batch that is fastest for it.
+# Sourced.
 #
-#   tokens/s = batch x seq / mean step, of the runs the median        mfu = tokens/s x (6 N + 12 L C T) / dense peak   (docs/metrics.md)
+#   tokens/s = batch x seq / mean step, of the runs the median        mfu = tokens/s x (6 N + 12 L C T) / dense peak
+#                                                                     (docs/metrics.md)
 #
-# The batches tried are the three largest of a list that fit by `trivium show memory`: what it plans is what is allocated. The
-# vocabulary is 50304, as usual in such comparisons: GPT-2's 50257 and a rest to a multiple of 128. Every run is a process of
-# its own, so that neither side holds memory while the other is measured; ratios come from runs that took turns.
-# shellcheck shell=bash disable=SC2154
+# The batches tried are the three largest of a list that fit by `trivium show memory`: what it plans is what is
+# allocated. The vocabulary is 50304, as usual in such comparisons: GPT-2's 50257 and a rest to a multiple of 128. Every
+# run is a process of its own, so that neither side holds memory while the other is measured; ratios come from runs that
+# took turns. shellcheck shell=bash disable=SC2154
 
 SEQ=1024 VOCAB=50304
 RESERVE_MIB=3000 # CUDA context, cuBLASLt's and cuDNN's own memory
@@ -22,7 +24,10 @@ tokens_file() {
             printf '%b' "\\x${numbers:6:2}\\x${numbers:4:2}\\x${numbers:2:2}\\x${numbers:0:2}"
         done >"$file.new"
         head -c 1012 /dev/zero >>"$file.new"
-        printf '%b' "$(awk -v n=$n -v high=$((VOCAB / 256)) 'BEGIN { srand(1); for (i = 0; i < n; i++) printf "\\x%02x\\x%02x", int(256 * rand()), int(high * rand()) }')" >>"$file.new"
+        printf '%b' \
+            "$(awk -v n=$n -v high=$((VOCAB / 256)) \
+            'BEGIN { srand(1); for (i = 0; i < n; i++)
+                printf "\\x%02x\\x%02x", int(256 * rand()), int(high * rand()) }')" >>"$file.new"
         mv "$file.new" "$file"
     fi
     echo "$file"
@@ -31,7 +36,8 @@ median() { sort -g | awk '{ x[NR] = $1 } END { if (NR) print (x[int((NR + 1) / 2
 
 # ---- Trivium ----
 memory_mib() { # BATCH: what is planned
-    "$build/trivium" show memory "${shape[@]}" --device cuda --precision bf16 --global-batch "$1" --micro-batch "$1" --json >"$dir/$current.memory" || return 1
+    "$build/trivium" show memory "${shape[@]}" --device cuda --precision bf16 --global-batch "$1" --micro-batch "$1" \
+        --json >"$dir/$current.memory" || return 1
     awk -F'": ' '/"total"/ { printf "%d\n", $2 / 1048576 + 1; exit }' "$dir/$current.memory"
 }
 batches_that_fit() { # MEMORY LIST...: the three largest
@@ -45,13 +51,15 @@ batches_that_fit() { # MEMORY LIST...: the three largest
         [ $n -lt 3 ] || return 0
     done
 }
-# Milliseconds of a step, the mean without the first few (their times add up to the wall clock's; single ones do not say much,
-# since the next step is queued inside). The last row of the metrics goes to DIR/STAGE.row.
+# Milliseconds of a step, the mean without the first few (their times add up to the wall clock's; single ones do not say
+# much, since the next step is queued inside). The last row of the metrics goes to DIR/STAGE.row.
 trivium_ms() { # BATCH STEPS WARM
-    "$build/trivium" train "${shape[@]}" --device cuda --precision bf16 --global-batch "$1" --micro-batch "$1" --steps "$2" --lr 1e-4 --data "$(tokens_file)" \
+    "$build/trivium" train "${shape[@]}" --device cuda --precision bf16 --global-batch "$1" --micro-batch "$1" \
+        --steps "$2" --lr 1e-4 --data "$(tokens_file)" \
         --val-fraction 0 --metrics "$dir/$current.jsonl" --log warn >&2 || return 1
     tail -1 "$dir/$current.jsonl" >"$dir/$current.row"
-    sed -n 's/.*"step_ms":\([^,]*\),.*/\1/p' "$dir/$current.jsonl" | tail -n +$(($3 + 1)) | awk '{ sum += $1 } END { if (NR) printf "%.6f\n", sum / NR }'
+    sed -n 's/.*"step_ms":\([^,]*\),.*/\1/p' "$dir/$current.jsonl" | tail -n +$(($3 + 1)) |
+        awk '{ sum += $1 } END { if (NR) printf "%.6f\n", sum / NR }'
 }
 # The batch with most tokens a second, and that rate.
 best_batch() { # BATCHES...
@@ -66,14 +74,15 @@ best_batch() { # BATCHES...
 torch_rate() { # BATCH: tokens a second; the code is 3 if it does not fit
     local how=() code
     [ "$device" = cuda ] || how=(--device cpu --eager --steps 2 --series 1)
-    LD_LIBRARY_PATH=$path_before TORCHINDUCTOR_CACHE_DIR=$dir/inductor timeout 400 "$python" -B tools/bench/gpt_torch.py --layers "$layers" --hidden "$hidden" \
+    LD_LIBRARY_PATH=$path_before TORCHINDUCTOR_CACHE_DIR=$dir/inductor timeout 400 "$python" \
+        -B tools/bench/gpt_torch.py --layers "$layers" --hidden "$hidden" \
         --heads "$heads" --seq "$SEQ" --vocab "$VOCAB" --batch "$1" "${how[@]}" --json "$dir/$current.torch.json" >&2
     code=$?
     [ $code = 0 ] && number tokens_per_s "$dir/$current.torch.json"
     return $code
 }
-# Its best batch, of those that Trivium chose from. Compiling takes a minute or more each time, so what is known is kept for the
-# next run of the stage (DIR/STAGE.torch-BATCH), and so is the compiled code.
+# Its best batch, of those that Trivium chose from. Compiling takes a minute or more each time, so what is known is kept
+# for the next run of the stage (DIR/STAGE.torch-BATCH), and so is the compiled code.
 torch_best_batch() { # BATCHES...
     local batch rate known
     for batch in "$@"; do
@@ -93,21 +102,31 @@ write_result() {
     ours=$(median <"$dir/$current.ours") theirs=$(median <"$dir/$current.theirs")
     flops=$(number flops_per_token "$dir/$current.row")
     # the peak that the program took, from its own row: flops x tokens a second / mfu
-    peak=$(awk -v f="$flops" -v t="$(number tokens_per_s "$dir/$current.row")" -v m="$(number mfu "$dir/$current.row")" 'BEGIN { peak = m + 0 > 0 ? f * t / m : 0; printf "%.6g", peak }')
-    share() { awk -v t="$1" -v f="$flops" -v p="$peak" 'BEGIN { if (p > 0 && t > 0) printf "%.4f", t * f / p; else printf "null" }'; }
+    peak=$(awk -v f="$flops" -v t="$(number tokens_per_s "$dir/$current.row")" \
+        -v m="$(number mfu "$dir/$current.row")" 'BEGIN { peak = m + 0 > 0 ? f * t / m : 0; printf "%.6g", peak }')
+    share() { awk -v t="$1" -v f="$flops" -v p="$peak" \
+        'BEGIN { if (p > 0 && t > 0) printf "%.4f", t * f / p; else printf "null" }'; }
     ratio=$(awk -v a="$ours" -v b="$theirs" 'BEGIN { if (b > 0) printf "%.3f", a / b; else printf "null" }')
     [ "$device" = cuda ] || ratio=null # nothing is compared
     mfu=$(share "$ours")
-    printf '{"model": "gpt2-%s", "seq": %d, "vocab": %d, "batch": %d, "batches_tried": %s, "planned_mib": %d,\n "trivium_tokens_per_s": [%s], "torch_tokens_per_s": [%s], "torch_batch": %s,\n "trivium_median": %s, "torch_median": %s, "ratio": %s, "mfu": %s, "torch_mfu": %s, "flops_per_token": %s, "peak_flops": %s}\n' \
-        "$model" "$SEQ" "$VOCAB" "$batch" "$(quote "$fitting")" "$planned" "$(paste -sd, "$dir/$current.ours")" "$(paste -sd, "$dir/$current.theirs")" "${torch_batch:-null}" \
+    printf '{"model": "gpt2-%s", "seq": %d, "vocab": %d, "batch": %d, "batches_tried": %s, "planned_mib": %d,\n '\
+'"trivium_tokens_per_s": [%s], "torch_tokens_per_s": [%s], "torch_batch": %s,\n '\
+'"trivium_median": %s, "torch_median": %s, "ratio": %s, "mfu": %s, "torch_mfu": %s, '\
+'"flops_per_token": %s, "peak_flops": %s}\n' \
+        "$model" "$SEQ" "$VOCAB" "$batch" "$(quote "$fitting")" "$planned" "$(paste -sd, "$dir/$current.ours")" \
+        "$(paste -sd, "$dir/$current.theirs")" "${torch_batch:-null}" \
         "$ours" "${theirs:-null}" "$ratio" "$mfu" "$(share "${theirs:-0}")" "$flops" "$peak" >"$dir/$current.data.json"
-    [ "$device" = cuda ] || { note "batch $batch of $fitting, PyTorch: ${theirs:+ran}${why_not} (tiny, emulated: no times)"; return; }
-    note "batch $batch: $(printf %.0f "$ours") tok/s, mfu $(awk -v m="$mfu" 'BEGIN { if (m == "null") print "unknown"; else printf "%.1f%%", 100 * m }')$(
-        if [ -n "$theirs" ]; then printf '; PyTorch, batch %s: %.0f tok/s; ratio %s' "$torch_batch" "$theirs" "$ratio"; else echo "; no ratio: $why_not"; fi), $round rounds"
+    [ "$device" = cuda ] ||
+        { note "batch $batch of $fitting, PyTorch: ${theirs:+ran}${why_not} (tiny, emulated: no times)"; return; }
+    note "batch $batch: $(printf %.0f "$ours") tok/s, mfu $(awk -v m="$mfu" \
+        'BEGIN { if (m == "null") print "unknown"; else printf "%.1f%%", 100 * m }')$(
+        if [ -n "$theirs" ]; then printf '; PyTorch, batch %s: %.0f tok/s; ratio %s' "$torch_batch" "$theirs" \
+            "$ratio"; else echo "; no ratio: $why_not"; fi), $round rounds"
 }
 
 stage_model() { # 124m ...
-    local model=$1 layers hidden heads shape fitting batch planned python='' why_not='' ratio round torch_batch='' rate rounds=${ROUNDS:-3} steps=20 warm=5 list memory
+    local model=$1 layers hidden heads shape fitting batch planned python='' why_not='' ratio round torch_batch='' \
+        rate rounds=${ROUNDS:-3} steps=20 warm=5 list memory
     needs_build
     if [ "$device" = cuda ]; then
         needs_gpu
@@ -131,7 +150,8 @@ stage_model() { # 124m ...
         rate=$(trivium_ms "$batch" $steps $warm) || { note "training failed with batch $batch: see the log"; exit 1; }
         awk -v ms="$rate" -v n=$((batch * SEQ)) 'BEGIN { print n / ms * 1000 }' >>"$dir/$current.ours"
         write_result
-        if [ -n "$python" ] && [ -z "$torch_batch" ] && [ -n "${BATCH-}" ]; then torch_batch=$BATCH; fi # the first run is a result
+        # the first run is a result
+        if [ -n "$python" ] && [ -z "$torch_batch" ] && [ -n "${BATCH-}" ]; then torch_batch=$BATCH; fi
         if [ -n "$python" ] && [ -z "$torch_batch" ]; then
             # shellcheck disable=SC2086 # a list
             torch_batch=$(torch_best_batch $fitting)

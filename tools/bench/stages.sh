@@ -6,7 +6,8 @@ quote() { # TEXT as a JSON string
     local text=${1//\\/\\\\}
     printf '"%s"' "$(tr -s '\000-\037' ' ' <<<"${text//\"/\\\"}" | sed 's/ *$//')"
 }
-number() { sed -n "s/.*\"$1\": *\\([^,} ]*\\).*/\\1/p" "$2" | head -1; } # KEY FILE: its first value; FILE has a line a key, or one object a line
+# KEY FILE: its first value; FILE has a line a key, or one object a line
+number() { sed -n "s/.*\"$1\": *\\([^,} ]*\\).*/\\1/p" "$2" | head -1; }
 commit() {
     local at=${GPU_CHECK_COMMIT-}
     [ -z "$at" ] || { echo "$at"; return; }
@@ -20,14 +21,16 @@ needs_gpu() {
     [ "$device" = cuda ] || not_run "no GPU (rehearsal)"
     [ "$(gpu_count)" -gt 0 ] || not_run "no GPU"
 }
-needs_build() { [ -x "$build/trivium" ] && [ -x "$build/trivium-tests" ] || { note "nothing is built: tools/gpu-check build"; exit 1; }; }
+needs_build() { [ -x "$build/trivium" ] && [ -x "$build/trivium-tests" ] ||
+    { note "nothing is built: tools/gpu-check build"; exit 1; }; }
 gpu_count() { nvidia-smi -L 2>/dev/null | grep -c '^GPU'; }
 gpu_query() { nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits 2>/dev/null | head -1; }
 python_with_torch() { # prints a python that has torch and, on a GPU, sees it
     local python
     for python in ${PYTHON:-python3 python}; do
         # what the build needs in LD_LIBRARY_PATH is not for PyTorch, which brings its own
-        LD_LIBRARY_PATH=$path_before "$python" -c "import torch; assert '$device' == 'simt' or torch.cuda.is_available()" 2>/dev/null &&
+        LD_LIBRARY_PATH=$path_before "$python" \
+            -c "import torch; assert '$device' == 'simt' or torch.cuda.is_available()" 2>/dev/null &&
             echo "$python" && return
     done
     return 1
@@ -56,10 +59,14 @@ header_version() { # PACKAGE HEADER MACROS...: 9.19.0
     shift 2
     if ! includes "$header"; then
         "${PYTHON:-python3}" -c 'import importlib.metadata as m, sys
-print(next((d.version for d in m.distributions() if (d.metadata["Name"] or "").startswith(sys.argv[1])), "none"))' "$package" 2>/dev/null || echo none
+print(next((d.version for d in m.distributions() if (d.metadata["Name"] or "").startswith(sys.argv[1])), "none"))' \
+    "$package" 2>/dev/null || echo none
         return
     fi
-    for macro in "$@"; do out+=.$(printf '#include <%s>\n%s\n' "$header" "$macro" | gcc -E -P -I"$cuda_home/include" -x c - 2>/dev/null | tail -1); done
+    for macro in "$@"; do
+        out+=.$(printf '#include <%s>\n%s\n' "$header" "$macro" | gcc -E -P -I"$cuda_home/include" -x c - \
+            2>/dev/null | tail -1)
+    done
     echo "${out#.}"
 }
 stage_machine() {
@@ -68,37 +75,46 @@ stage_machine() {
     gpu=$(gpu_query name)
     rm -f "$dir/gpu-name"
     [ "$device" = cuda ] && [ -n "$gpu" ] && echo "$gpu" >"$dir/gpu-name"
-    versions="CUDA $("${nvcc:-nvcc}" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/\1/p'), cuDNN $(header_version nvidia-cudnn cudnn_version.h \
-        CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL), NCCL $(header_version nvidia-nccl nccl.h NCCL_MAJOR NCCL_MINOR NCCL_PATCH), $(mpicc --showme:version 2>/dev/null |
+    versions="CUDA $("${nvcc:-nvcc}" --version 2>/dev/null |
+        sed -n 's/.*release \([0-9.]*\),.*/\1/p'), cuDNN $(header_version nvidia-cudnn cudnn_version.h \
+        CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL), NCCL $(header_version nvidia-nccl nccl.h NCCL_MAJOR NCCL_MINOR \
+        NCCL_PATCH), $(mpicc --showme:version 2>/dev/null |
         sed 's/.*\(Open MPI [0-9.]*\).*/\1/')"
-    torch=$(python=$(python_with_torch) && LD_LIBRARY_PATH=$path_before "$python" -c 'import torch; print(torch.__version__)') || torch=none
+    torch=$(python=$(python_with_torch) &&
+        LD_LIBRARY_PATH=$path_before "$python" -c 'import torch; print(torch.__version__)') || torch=none
     nvidia-smi
     lscpu
     gcc --version | head -1
-    printf '{"gpu": %s, "gpus": %d, "memory_mib": %s, "driver": %s, "compute_capability": %s, "versions": %s, "pytorch": %s, "cpu": %s, "cores": %d, "kernel": %s}\n' \
-        "$(quote "$gpu")" "$(gpu_count)" "$(quote "$(gpu_query memory.total)")" "$(quote "$(gpu_query driver_version)")" \
+    printf '{"gpu": %s, "gpus": %d, "memory_mib": %s, "driver": %s, "compute_capability": %s, "versions": %s, '\
+'"pytorch": %s, "cpu": %s, "cores": %d, "kernel": %s}\n' \
+        "$(quote "$gpu")" "$(gpu_count)" "$(quote "$(gpu_query memory.total)")" \
+        "$(quote "$(gpu_query driver_version)")" \
         "$(quote "$(gpu_query compute_cap)")" "$(quote "$versions")" "$(quote "$torch")" \
-        "$(quote "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)")" "$(nproc)" "$(quote "$(uname -sr)")" >"$dir/machine.data.json"
-    note "${gpu:-no GPU}${gpu:+ x $(gpu_count), driver $(gpu_query driver_version)}, $versions, PyTorch $torch, $(nproc) cores"
+        "$(quote "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)")" "$(nproc)" "$(quote "$(uname -sr)")" \
+        >"$dir/machine.data.json"
+    note "${gpu:-no GPU}${gpu:+ x $(gpu_count), driver $(gpu_query \
+        driver_version)}, $versions, PyTorch $torch, $(nproc) cores"
     [ -n "$gpu" ] || exit "$NOT_RUN"
 }
 
 # ---- build ----
-# The toolkit may lack cuBLASLt, cuDNN or NCCL, and Python's packages (which PyTorch brings) have them, without the names that a
-# linker looks for. What is found there is written to DIR/libraries.sh.
+# The toolkit may lack cuBLASLt, cuDNN or NCCL, and Python's packages (which PyTorch brings) have them, without the
+# names that a linker looks for. What is found there is written to DIR/libraries.sh.
 links() { echo 'int main(void) { return 0; }' | gcc -x c - -o /dev/null -L"$cuda_home/lib64" "-l$1" 2>/dev/null; }
 includes() { echo "#include <$1>" | gcc -x c -E - -o /dev/null -I"$cuda_home/include" 2>/dev/null; }
 find_library() { # LIBRARY HEADER
     local folder packages so
     if links "$1" && includes "$2"; then return; fi
-    packages=$("${PYTHON:-python3}" -c 'import site, sys; print(*[p for p in sys.path if p.endswith("-packages")])' 2>/dev/null)
+    packages=$("${PYTHON:-python3}" -c 'import site, sys; print(*[p for p in sys.path if p.endswith("-packages")])' \
+        2>/dev/null)
     for folder in $packages; do
         so=$(find "$folder/nvidia" -name "lib$1.so*" 2>/dev/null | sort | head -1)
         header=$(find "$folder/nvidia" -path "*/include/$2" 2>/dev/null | sort | head -1)
         [ -n "$so" ] && [ -n "$header" ] || continue
         ln -sf "$so" "$dir/lib/lib$1.so"
         echo "for lib$1 $so and $header"
-        printf 'export CPATH=%q${CPATH:+:$CPATH} LD_LIBRARY_PATH=%q${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\n' "$(dirname "$header")" "$(dirname "$so")" >>"$dir/libraries.sh"
+        printf 'export CPATH=%q${CPATH:+:$CPATH} LD_LIBRARY_PATH=%q${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\n' \
+            "$(dirname "$header")" "$(dirname "$so")" >>"$dir/libraries.sh"
         return
     done
     echo "tools/gpu-check: no lib$1 or $2, neither in $cuda_home nor in Python's packages"
@@ -124,34 +140,45 @@ stage_build() {
     [ -z "$missing" ] || { note "not found:$missing"; exit 1; }
     . "$dir/libraries.sh"
     arch=$(gpu_query compute_cap | tr -d .)   # for this GPU alone: a third of the time
-    make -j"$(nproc)" BUILD_NAME="$name" CUDA=1 CUDNN=1 CUDA_HOME="$cuda_home" ${arch:+CUDA_ARCH="$arch"} "${what[@]}" || exit 1
-    nm "$build/trivium" | grep -c cudnnCreate >/dev/null || { note "cuDNN is found, and not in $build/trivium"; exit 1; }
-    note "${MPI:+without MPI, }${arch:+for sm_$arch, }$(ls "$build"/kernels/*/*.o "$build"/kernels/*/*/*.o 2>/dev/null | wc -l) kernel files"
+    make -j"$(nproc)" BUILD_NAME="$name" CUDA=1 CUDNN=1 CUDA_HOME="$cuda_home" \
+        ${arch:+CUDA_ARCH="$arch"} "${what[@]}" || exit 1
+    nm "$build/trivium" | grep -c cudnnCreate >/dev/null ||
+        { note "cuDNN is found, and not in $build/trivium"; exit 1; }
+    note "${MPI:+without MPI, }${arch:+for sm_$arch, }$(ls "$build"/kernels/*/*.o "$build"/kernels/*/*/*.o 2>/dev/null |
+        wc -l) kernel files"
 }
 
 # ---- smoke ----
-# Five steps of two wide layers, against losses that the CPU computed in fp32 (tools/bench/smoke.losses, same seed, so same weights and
-# data). bf16 may be off in the third digit. One way of computing after the other: which of them is wrong shows at once.
-smoke_options=(--layers 2 --hidden 768 --heads 12 --seq 1024 --vocab 50304 --global-batch 1 --micro-batch 1 --steps 5 --lr 1e-4 --warmup 0
+# Five steps of two wide layers, against losses that the CPU computed in fp32 (tools/bench/smoke.losses, same seed, so
+# same weights and data). bf16 may be off in the third digit. One way of computing after the other: which of them is
+# wrong shows at once.
+smoke_options=(--layers 2 --hidden 768 --heads 12 --seq 1024 --vocab 50304 --global-batch 1 --micro-batch 1 --steps 5 \
+    --lr 1e-4 --warmup 0
     --data configs/demo.txt --val-fraction 0)
 stage_smoke() {
-    local way ways=("own --fuse on" "own --fuse off" "cudnn --fuse on") losses=tools/bench/smoke.losses options=("${smoke_options[@]}") said=''
+    local way ways=("own --fuse on" "own --fuse off" "cudnn --fuse on") losses=tools/bench/smoke.losses \
+        options=("${smoke_options[@]}") said=''
     needs_build
     if [ "$device" = cuda ]; then needs_gpu; else # tiny, and against this machine's own CPU
-        ways=("own --fuse on" "own --fuse off") options+=(--hidden 64 --heads 2 --seq 32 --vocab 512) losses=$dir/smoke.cpu
-        smoke_losses --device cpu --precision fp32 "${options[@]}" >"$losses" || { note "no losses on the CPU: see the log"; exit 1; }
+        ways=("own --fuse on" "own --fuse off") options+=(--hidden 64 --heads 2 --seq 32 --vocab 512) \
+            losses=$dir/smoke.cpu
+        smoke_losses --device cpu --precision fp32 "${options[@]}" >"$losses" ||
+            { note "no losses on the CPU: see the log"; exit 1; }
     fi
     for way in "${ways[@]}"; do
         # shellcheck disable=SC2086 # options
-        smoke_losses --device cuda --precision bf16 "${options[@]}" --attention-core $way >"$dir/smoke.gpu" || { said+=", $way: failed"; continue; }
-        said+=", $way: $(paste "$dir/smoke.gpu" "$losses" | awk '{ d = $1 / $2 - 1; if (d < 0) d = -d; if (d > w || d != d) w = d; n++ }
+        smoke_losses --device cuda --precision bf16 "${options[@]}" --attention-core $way >"$dir/smoke.gpu" ||
+            { said+=", $way: failed"; continue; }
+        said+=", $way: $(paste "$dir/smoke.gpu" "$losses" |
+            awk '{ d = $1 / $2 - 1; if (d < 0) d = -d; if (d > w || d != d) w = d; n++ }
             END { print (n == 5 && w < 0.01 ? "" : "WRONG, ") "off by " w }')"
     done
     note "losses${said#,}"
     [[ $said != *WRONG* && $said != *failed* ]]
 }
 smoke_losses() { # OPTIONS...
-    "$build/trivium" train "$@" --metrics "$dir/smoke.jsonl" --log warn >&2 && sed -n 's/.*"loss": *\([-0-9.e+]*\).*/\1/p' "$dir/smoke.jsonl"
+    "$build/trivium" train "$@" --metrics "$dir/smoke.jsonl" --log warn >&2 &&
+        sed -n 's/.*"loss": *\([-0-9.e+]*\).*/\1/p' "$dir/smoke.jsonl"
 }
 
 # ---- tests ----
@@ -161,8 +188,10 @@ stage_units() { # RANKS
     needs_build
     if [ "$device" = cuda ]; then needs_gpu; fi
     command -v mpirun >/dev/null || export TEST_LAUNCH=own
-    BUILD=$build DEVICE=$device TEST_RANKS=$1 TEST_LIMIT=$((limit > 60 ? limit - 30 : limit)) tests/run ${GPU_CHECK_FILTER:+"$GPU_CHECK_FILTER"} |
-        tee "$dir/$current.units" | while read -r last; do # the counts are kept from the first file on: the limit may come
+    BUILD=$build DEVICE=$device TEST_RANKS=$1 TEST_LIMIT=$((limit > 60 ? limit - 30 : limit)) tests/run \
+        ${GPU_CHECK_FILTER:+"$GPU_CHECK_FILTER"} |
+        # the counts are kept from the first file on: the limit may come
+        tee "$dir/$current.units" | while read -r last; do
             echo "$last"
             [[ $last != "so far: "* ]] || echo "${last#so far: }, then came to no end" >"$dir/$current.note"
         done
@@ -178,15 +207,21 @@ stage_nccl() {
     needs_build
     n=$(gpu_count)
     for transport in nccl mpi; do
-        "$build/trivium" launch -n "$n" train --device cuda --comm $transport --config configs/demo.ini --dropout 0 --steps 5 --global-batch $((8 * n)) \
-            --micro-batch 4 --dp "$n" --zero 1 --metrics "$dir/nccl-$transport.jsonl" || { note "train --comm $transport on $n GPUs failed"; exit 1; }
+        "$build/trivium" launch -n "$n" train --device cuda --comm $transport --config configs/demo.ini --dropout 0 \
+            --steps 5 --global-batch $((8 * n)) \
+            --micro-batch 4 --dp "$n" --zero 1 --metrics "$dir/nccl-$transport.jsonl" ||
+            { note "train --comm $transport on $n GPUs failed"; exit 1; }
         sed -n 's/.*"loss":\([^,]*\),.*/\1/p' "$dir/nccl-$transport.jsonl" >"$dir/nccl-$transport.txt"
     done
-    paste "$dir/nccl-nccl.txt" "$dir/nccl-mpi.txt" | awk '{ d = $1 / $2 - 1; if (d < 0) d = -d; if (!(d < 0.02)) bad = 1; n++ } END { exit n != 5 || bad }' ||
+    paste "$dir/nccl-nccl.txt" "$dir/nccl-mpi.txt" |
+        awk '{ d = $1 / $2 - 1; if (d < 0) d = -d; if (!(d < 0.02)) bad = 1; n++ } END { exit n != 5 || bad }' ||
         { note "losses over NCCL and MPI differ: see nccl-*.txt"; exit 1; }
-    if [ "$n" = 1 ]; then note "one GPU: a rank with --comm nccl trains, and sends nothing; more needs two GPUs"; return; fi
+    if [ "$n" = 1 ]; then
+        note "one GPU: a rank with --comm nccl trains, and sends nothing; more needs two GPUs"; return
+    fi
     n=$((n >= 8 ? 8 : n >= 4 ? 4 : 2))
-    BUILD=$build DEVICE=cuda TEST_RANKS=$n TEST_LIMIT=200 tests/run test_comm_device || { note "test_comm_device on $n GPUs failed"; exit 1; }
+    BUILD=$build DEVICE=cuda TEST_RANKS=$n TEST_LIMIT=200 tests/run test_comm_device ||
+        { note "test_comm_device on $n GPUs failed"; exit 1; }
     note "$(gpu_count) GPUs: 5 steps as over MPI; test_comm_device on $n"
 }
 
@@ -202,7 +237,8 @@ stage_sanitizer() { # TOOL
     for file in $tests; do
         [ $SECONDS -lt $end ] || { slow+=" ${file##*/}"; continue; }
         [[ $file == *"${GPU_CHECK_FILTER-}"* ]] || continue
-        DEVICE=cuda timeout $((end - SECONDS < 150 ? end - SECONDS : 150)) compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/trivium-tests" "$file"
+        DEVICE=cuda timeout $((end - SECONDS < 150 ? end - SECONDS : 150)) compute-sanitizer --tool "$tool" \
+            --error-exitcode 9 "$build/trivium-tests" "$file"
         case $? in 0) n=$((n + 1)) ;; 124) slow+=" ${file##*/}" ;; *) bad+=" ${file##*/}" ;; esac
         echo "-- $file"
     done
@@ -215,8 +251,10 @@ stage_sanitizer() { # TOOL
 nsys_sees_no_wait() {
     local n
     command -v nsys >/dev/null || { echo "no nsys"; return; }
-    nsys profile -t cuda --capture-range=cudaProfilerApi --capture-range-end=stop -f true -o "$dir/step" "$@" >"$dir/nsys.log" 2>&1 &&
-        nsys stats --force-export=true -r cuda_api_sum "$dir/step.nsys-rep" >"$dir/nsys.txt" 2>&1 || { echo "nsys made no report"; return; }
+    nsys profile -t cuda --capture-range=cudaProfilerApi --capture-range-end=stop -f true -o "$dir/step" "$@" \
+        >"$dir/nsys.log" 2>&1 &&
+        nsys stats --force-export=true -r cuda_api_sum "$dir/step.nsys-rep" >"$dir/nsys.txt" 2>&1 ||
+        { echo "nsys made no report"; return; }
     cat "$dir/nsys.txt" >&2
     grep -q 'LaunchKernel' "$dir/nsys.txt" || { echo "nsys saw no launch"; return; }
     n=$(grep -cE 'cuda?[A-Za-z]*Synchronize|cudaMemcpy($|_)' "$dir/nsys.txt")
@@ -234,12 +272,14 @@ stage_step() {
         size=(--hidden 64 --heads 2 --seq 32 --global-batch 4 --micro-batch 2)
     fi
     for core in own $([ "$device" = simt ] || echo cudnn); do
-        "$build/bench-step" --json "$dir/step-$core.json" "${options[@]}" "${size[@]}" --attention-core "$core" || { note "the host waits (attention-core $core): see the log"; exit 1; }
+        "$build/bench-step" --json "$dir/step-$core.json" "${options[@]}" "${size[@]}" --attention-core "$core" ||
+            { note "the host waits (attention-core $core): see the log"; exit 1; }
         seen+="$core, "
     done
     cp "$dir/step-$core.json" "$dir/step.data.json"
     if [ "$device" = simt ]; then trace="emulated"; else
-        trace=$(nsys_sees_no_wait "$build/bench-step" "${options[@]}" "${size[@]}") || { note "nsys saw waits in a step: nsys.txt"; exit 1; }
+        trace=$(nsys_sees_no_wait "$build/bench-step" "${options[@]}" "${size[@]}") ||
+            { note "nsys saw waits in a step: nsys.txt"; exit 1; }
     fi
     note "whole steps are queued while the GPU is held still (attention ${seen%, }); $trace"
 }
@@ -252,10 +292,13 @@ stage_kernels() {
         note "$(grep -c '"op"' "$dir/bench-kernels.data.json") ops run (tiny, emulated: no times)"
     else
         needs_gpu
-        "$build/bench-kernels" ${GPU_CHECK_MODEL:+--model "$GPU_CHECK_MODEL"} --json "$dir/bench-kernels.data.json" || exit 1
-        note "copy $(number copy_gb_s "$dir/bench-kernels.data.json") GB/s; of it: $(shares "$dir/bench-kernels.data.json")"
+        "$build/bench-kernels" ${GPU_CHECK_MODEL:+--model "$GPU_CHECK_MODEL"} --json "$dir/bench-kernels.data.json" ||
+            exit 1
+        note "copy $(number copy_gb_s \
+            "$dir/bench-kernels.data.json") GB/s; of it: $(shares "$dir/bench-kernels.data.json")"
     fi
-    ! grep -qE '"error"|NOT A NUMBER' "$dir/bench-kernels.data.json" || { note "some ops failed or gave no numbers: see the log"; exit 1; }
+    ! grep -qE '"error"|NOT A NUMBER' "$dir/bench-kernels.data.json" ||
+        { note "some ops failed or gave no numbers: see the log"; exit 1; }
 }
 # "layernorm 88-93%, gelu 91-95%, ...": lowest and highest share of the copy bandwidth of the ops that only move memory
 shares() {
@@ -266,5 +309,6 @@ shares() {
             if (!(op in low)) { order[++n] = op; low[op] = share }
             if (share < low[op]) low[op] = share
             if (share > high[op]) high[op] = share }
-        END { for (i = 1; i <= n; i++) printf "%s%s %.0f-%.0f%%", (i > 1 ? ", " : ""), order[i], low[order[i]], high[order[i]] }' "$1"
+        END { for (i = 1; i <= n; i++)
+            printf "%s%s %.0f-%.0f%%", (i > 1 ? ", " : ""), order[i], low[order[i]], high[order[i]] }' "$1"
 }

@@ -1,11 +1,12 @@
-"""What a training step on a GPU launches and moves, counted on the emulated device (docs/simt.md), and what 124M's would.
+"""What a training step on a GPU launches and moves, counted on the emulated device (docs/simt.md), and what 124M's
+would.
 
     make SIMT=check build-simt/trivium-check && python3 tools/bench/step_traffic.py [--seq T] [-- OPTION...]
 
-Two models of GPT-2's width, of one layer and of two, train one step; the difference is a layer. Kernels' bytes are those
-that warps ask for, products' are each operand once. Both are a multiple of the rows R = B T, but for weights: a product's
-part is taken from its sizes. So a layer at 64 x 1024 rows follows from one at a few hundred. Attention is left out: a GPU has
-cuDNN's. Options after -- go to train: --dropout 0.1, --fuse off, --grad-fp32 on.
+Two models of GPT-2's width, of one layer and of two, train one step; the difference is a layer. Kernels' bytes are
+those that warps ask for, products' are each operand once. Both are a multiple of the rows R = B T, but for weights: a
+product's part is taken from its sizes. So a layer at 64 x 1024 rows follows from one at a few hundred. Attention is
+left out: a GPU has cuDNN's. Options after -- go to train: --dropout 0.1, --fuse off, --grad-fp32 on.
 """
 
 import argparse
@@ -23,8 +24,10 @@ COPY = 2.7e12  # bytes a second of an H100's copies, 80% of 3.35 TB/s: what the 
 def count(layers, seq, options):
     """{name: (launches, bytes)} of one step."""
     command = [
-        "build-simt/trivium-check", "train", "--model", "gpt2-124m", "--layers", str(layers), "--seq", str(seq), "--vocab", "512",
-        "--data", "configs/demo.txt", "--val-fraction", "0", "--global-batch", str(BATCH), "--micro-batch", str(BATCH), "--steps", "1",
+        "build-simt/trivium-check", "train", "--model", "gpt2-124m", "--layers", str(layers), "--seq", str(seq),
+        "--vocab", "512",
+        "--data", "configs/demo.txt", "--val-fraction", "0", "--global-batch", str(BATCH), "--micro-batch", str(BATCH),
+        "--steps", "1",
         "--device", "cuda", "--precision", "bf16", "--metrics", "", *options,
     ]  # fmt: skip
     with tempfile.TemporaryFile("w+") as errors:

@@ -5,8 +5,8 @@
 PyPI's PyTorch for Linux is built for CUDA. The libraries of CUDA that it links to are gigabytes, and compute nothing
 where there is no GPU. So PyTorch is installed without them, and one small library takes their names: it has every
 function that PyTorch links to, each of which returns 100, CUDA's "no device", and whose text the two that tell
-errors have: PyTorch raises exceptions of it, which models of transformers cause and catch. Where TORCH_PYTHON is set, to a Python
-that has PyTorch, that is used instead.
+errors have: PyTorch raises exceptions of it, which models of transformers cause and catch. Where TORCH_PYTHON is set,
+to a Python that has PyTorch, that is used instead.
 """
 
 import os
@@ -72,7 +72,8 @@ def stand_in_for_cuda(folder):
     c, script = os.path.join(folder, "no_cuda.c"), os.path.join(folder, "no_cuda.map")
     with open(c, "w") as f:
         f.writelines(
-            f'const char *{name}(void) {{ return "no device"; }}\n' if name in TEXTS else f"int {name}(void) {{ return 100; }}\n"
+            f'const char *{name}(void) {{ return "no device"; }}\n' if name in TEXTS
+            else f"int {name}(void) {{ return 100; }}\n"
             for name in functions
         )
     with open(script, "w") as f:
@@ -129,7 +130,8 @@ def torch_python(update=False, venv=VENV, torch="torch"):
         return python_of(venv)
     except (OSError, subprocess.CalledProcessError) as e:
         print(
-            f"no PyTorch: {why_not(e)} (Debian: apt-get install python3-venv binutils; or TORCH_PYTHON=a Python that has it)"
+            f"no PyTorch: {why_not(e)} (Debian: apt-get install python3-venv binutils; or TORCH_PYTHON=a Python that "
+            "has it)"
         )
         return None
 

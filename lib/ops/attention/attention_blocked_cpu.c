@@ -10,10 +10,8 @@
  *
  * The operands of the inner loop are copied to scratch once a head, dense and in real: keys (transposed) and values in
  * forward, queries and dy in backward. They fit into the second-level cache up to some thousand tokens. If the CPU
- * multiplies pairs of bf16, attention_dots_cpu.c has the kernels of bf16. */
+ * multiplies pairs of bf16 fast, attention_dots_cpu.c has the kernels of bf16. */
 #include "lib/ops/attention/attention_tile_cpu.h"
-
-#if !(defined ELEM_bf16 && ATTENTION_DOTS)
 
 #include "lib/base/integer.h"
 #include "lib/ops/gemm/tile_product.h"
@@ -22,6 +20,13 @@
 
 attention_pair_kernel CPU(attention_pair_forward), CPU(attention_pair_backward);
 attention_pair_counter CPU(attention_pair_reals);
+#if defined ELEM_bf16 && ATTENTION_DOTS
+#include "lib/ops/gemm/gemm_narrow.h"
+#define BY_DOTS_IF_FAST(function, ...) \
+    if (gemm_bf16_pairs()) return CPU(attention_dots_##function)(__VA_ARGS__)
+#else
+#define BY_DOTS_IF_FAST(function, ...) (void)0
+#endif
 
 /* ---- tiles in scratch: dense, in real ---- */
 
@@ -191,6 +196,7 @@ static void run_forward(const struct pair_head *x, struct scratch scratch) {
 }
 
 enum status CPU(attention_pair_forward)(const struct attention_pair *p) {
+    BY_DOTS_IF_FAST(forward, p);
     spread_bias(p);
     each_head(p, CPU(attention_pair_reals)(p, false), run_forward);
     return OK;
@@ -225,6 +231,7 @@ static struct backward backward_scratch(struct scratch *x, int64_t Tq, int64_t T
 }
 
 int64_t CPU(attention_pair_reals)(const struct attention_pair *p, bool backward) {
+    BY_DOTS_IF_FAST(reals, p, backward);
     struct scratch x = {NULL, 0};
     if (backward) backward_scratch(&x, p->Tq, p->Tk, p->D, p->shared_by, NULL);
     else forward_scratch(&x, p->Tq, p->Tk, p->D, NULL);
@@ -288,10 +295,9 @@ static void run_backward(const struct pair_head *x, struct scratch scratch) {
 }
 
 enum status CPU(attention_pair_backward)(const struct attention_pair *p) {
+    BY_DOTS_IF_FAST(backward, p);
     spread_bias(p);
     each_head(p, CPU(attention_pair_reals)(p, true), run_backward);
     gather_bias(p);
     return OK;
 }
-
-#endif

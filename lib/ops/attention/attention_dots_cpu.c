@@ -1,7 +1,7 @@
-/* Blocked causal attention in bf16 on CPUs that multiply pairs of bf16. The algorithm and the order of tiles are those
- * of attention_blocked_cpu.c, which other CPUs run. In this file tile_dot.h computes all six products. So p and ds,
- * which are computed in fp32, are rounded to bf16 before they are multiplied, as FlashAttention does on a GPU. Sums
- * stay fp32.
+/* Blocked causal attention in bf16 on CPUs that multiply pairs of bf16 fast (gemm_bf16_pairs). The algorithm and the
+ * order of tiles are those of attention_blocked_cpu.c, which other CPUs run. In this file tile_dot.h computes all six
+ * products. So p and ds, which are computed in fp32, are rounded to bf16 before they are multiplied, as FlashAttention
+ * does on a GPU. Sums stay fp32.
  *
  * A product needs its factors paired along the axis that it sums over, and products sum over both axes of a matrix:
  *
@@ -16,9 +16,6 @@
 #if defined ELEM_bf16 && ATTENTION_DOTS
 
 #include "lib/ops/gemm/tile_dot.h"
-
-attention_pair_kernel CPU(attention_pair_forward), CPU(attention_pair_backward);
-attention_pair_counter CPU(attention_pair_reals);
 
 static int64_t half(int64_t n) { return (n + 1) / 2; }
 
@@ -127,9 +124,9 @@ static void run_forward(const struct pair_head *x, struct scratch scratch) {
     forward_head(x, &w);
 }
 
-enum status CPU(attention_pair_forward)(const struct attention_pair *p) {
+enum status CPU(attention_dots_forward)(const struct attention_pair *p) {
     spread_bias(p);
-    each_head(p, CPU(attention_pair_reals)(p, false), run_forward);
+    each_head(p, CPU(attention_dots_reals)(p, false), run_forward);
     return OK;
 }
 
@@ -167,7 +164,7 @@ static struct backward backward_scratch(struct scratch *x, int64_t Tq, int64_t T
     return w;
 }
 
-int64_t CPU(attention_pair_reals)(const struct attention_pair *p, bool backward) {
+int64_t CPU(attention_dots_reals)(const struct attention_pair *p, bool backward) {
     struct scratch x = {NULL, 0};
     if (backward) backward_scratch(&x, p->Tq, p->Tk, p->D, p->shared_by);
     else forward_scratch(&x, p->Tq, p->Tk, p->D);
@@ -238,9 +235,9 @@ static void run_backward(const struct pair_head *x, struct scratch scratch) {
     backward_head(x, &w);
 }
 
-enum status CPU(attention_pair_backward)(const struct attention_pair *p) {
+enum status CPU(attention_dots_backward)(const struct attention_pair *p) {
     spread_bias(p);
-    each_head(p, CPU(attention_pair_reals)(p, true), run_backward);
+    each_head(p, CPU(attention_dots_reals)(p, true), run_backward);
     gather_bias(p);
     return OK;
 }

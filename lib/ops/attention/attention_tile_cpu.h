@@ -6,6 +6,16 @@
 
 enum { TILE = ATTENTION_TILE };
 
+#if defined ELEM_bf16 && ATTENTION_DOTS
+#pragma GCC visibility push(hidden)
+/* The kernels of attention_dots_cpu.c. Hidden: attention_blocked_cpu.c alone calls them, and ARCH=any does not compile
+ * them for each level (tools/levels). */
+attention_pair_kernel CPU(attention_dots_forward), CPU(attention_dots_backward);
+/* Their scratch. */
+attention_pair_counter CPU(attention_dots_reals);
+#pragma GCC visibility pop
+#endif
+
 /* s (nq,nk), queries t0 .. and keys j0 ..: -infinity where a key is later than its query. */
 static inline void hide_later_keys(const struct pair_head *x, real *s, int64_t t0, int64_t nq, int64_t j0, int64_t nk) {
     if (!x->pair->causal || j0 + nk <= t0 + 1) return;

@@ -9,9 +9,9 @@
  *
  * Sums are taken in fp64 for fp64, else in fp32, and rounded once.
  *
- * On the CPU a packed kernel of our own (gemm_packed.h) multiplies fp32, and bf16 if the target processor multiplies
- * pairs of bf16 (AVX512_BF16, AMX), at about nine tenths of the peak in every form (docs/benchmarks/). fp16, and bf16
- * on other processors, is widened into scratch in blocks and multiplied in fp32. OpenBLAS multiplies fp64. `--gemm
+ * On the CPU a packed kernel of our own (gemm_packed.h) multiplies fp32, bf16 and fp16, at about nine tenths of the
+ * peak in every form (docs/benchmarks/). bf16 is multiplied in pairs where the processor does that faster than fp32
+ * (AMX, AVX512_BF16); else it is widened to fp32 while it is packed, as fp16 is. OpenBLAS multiplies fp64. `--gemm
  * plain` selects gemm_plain_cpu.c, the formula in three loops: easy to read, and slow. On a GPU cuBLASLt multiplies
  * (gemm_cuda.c). The product adds a bias itself in all types but fp64, where C starts from the bias. It does not apply
  * gelu: gelu's backward reads gelu's input, and a kernel that writes both would save no arithmetic. */
@@ -47,9 +47,9 @@ struct gemm {
 static inline int64_t gemm_lda(const struct gemm *g) { return g->lda ? g->lda : g->transpose_a ? g->m : g->k; }
 static inline int64_t gemm_ldb(const struct gemm *g) { return g->ldb ? g->ldb : g->transpose_b ? g->k : g->n; }
 
-/** Bytes of scratch that gemm_run or gemm_cuda_run needs in `work`. On the CPU: 0 for fp64 and if plain. fp32 and bf16:
- *  the packed smaller side, if A is transposed. fp16, and bf16 on a processor that does not multiply it: widened
- *  blocks. bf16 with k above 4096: a block for each of n_threads OpenMP threads, the most that may run the product. By
+/** Bytes of scratch that gemm_run or gemm_cuda_run needs in `work`. On the CPU: 0 for fp64 and if plain. Otherwise the
+ *  packed smaller side, if A is transposed. bf16 and fp16 with k above 2048 (in pairs: 4096): a block for each of
+ *  n_threads OpenMP threads, the most that may run the product. By
  *  leaves: also the sums that wait for their other half. On CUDA: the library's workspace, up to 32 MiB. The size does
  *  not depend on c_dtype. A build without CUDA also answers for CUDA, so that any machine can plan. */
 int64_t gemm_work(const struct gemm *, enum device_kind, int n_threads);

@@ -4,13 +4,16 @@
  * The file that includes this first defines the types of the product, includes gemm_vector.h, and defines how to
  * compute with them:
  *
- *   number        of A, B and bias as they are stored
+ *   stored        a number of A, B and bias in memory
+ *   number        a number of packed panels: the same type, or with WIDENS 1 fp32
  *   PER_UNIT      of them, neighbors in depth, are a unit of 32 bits: an fp32 number, or two of bf16
  *   unit          32 bits
  *
+ *   number_of     the packed form of a stored number
  *   multiply_add  sum + a b, in fp32: a unit in each lane of b
- *   unit_rows     a vector of units from PER_UNIT rows of numbers, `stride` apart
- *   widen, narrow a vector's lanes from and to stored numbers */
+ *   units         a vector of units from stored numbers in a row
+ *   unit_rows     a vector of units from PER_UNIT rows of stored numbers, `stride` apart
+ *   widen, narrow a vector's lanes from and to stored numbers, as fp32 */
 #pragma once
 
 #include <stdbool.h>
@@ -33,34 +36,37 @@ enum { KR = PER_UNIT, A_BY_ROWS = 0 };
 #endif
 enum {
     NR = LANES * VECTORS,
-    LINE = 64 / sizeof(number), /* numbers in a cache line */
+    LINE = 64 / sizeof(number), /* packed numbers in a cache line */
+    STORED_LINE = 64 / sizeof(stored),
     C_LEAD = 16,                /* C's micro-tile is prefetched this many lines of depth before its use */
 };
 
-/* A micro-kernel's operands: unit p of row i of A is at a[i a_stride + p a_step], row p of B's units at b + p b_step.
- * If A is stored by rows, a_step is PER_UNIT, and there may be fewer than MR rows; if A is packed, a_step is larger. If
- * `pack` is not NULL, the micro-panel of B is not packed yet, and the micro-kernel writes its packed form to `pack`.
- * This costs only stores (and the making of pairs), for which the arithmetic leaves room. */
+/* A micro-kernel's operands: unit p of row i of A is at a[i a_stride + p a_step], row p of B's units, which are packed,
+ * at b + p NR PER_UNIT. If A is in rows, a_step is PER_UNIT, and there may be fewer than MR rows; if A is packed,
+ * a_step is larger. If `pack` is not NULL, the micro-panel of B is not packed yet: the micro-kernel reads rows of units
+ * from `from`, from_step apart, and writes their packed form to `pack`. This costs only stores (and the making of
+ * units), for which the arithmetic leaves room. */
 struct operands {
     const number *a;
     int64_t a_stride, a_step;
     const number *b;
-    int64_t b_step;
     number *pack;
+    const stored *from;
+    int64_t from_step;
 };
 
 /* The epilogue: c = alpha sum + bias + beta c. wide: C is fp32; else it is made of numbers. */
-struct epilogue { float alpha, beta; const number *bias; bool wide; };
+struct epilogue { float alpha, beta; const stored *bias; bool wide; };
 
-/* The addresses that a micro-kernel prefetches as it computes. Every LINE depths it fetches one cache line of each of
- * MR rows of A (the next micro-panel), and one line of the next block to pack. NULL: nothing. It fetches a few lines at
- * a time, because a burst would delay B. */
-struct prefetch { const number *rows; int64_t stride; const number *line; int64_t step; };
+/* The addresses that a micro-kernel prefetches as it computes. Every LINE depths it fetches a cache line of each of
+ * MR rows of A (the next micro-panel; rows are `stride` bytes apart, and LINE depths take `depths` bytes), and one line
+ * of the next block to pack. NULL: nothing. It fetches a few lines at a time, because a burst would delay B. */
+struct prefetch { const char *rows; int64_t stride, depths; const stored *line; int64_t step; };
 
 INLINE void prefetch_next(const struct prefetch *x, int64_t lines) {
     if (x->rows)
 #pragma GCC unroll 8
-        for (int i = 0; i < MR; i++) __builtin_prefetch(x->rows + i * x->stride + lines * LINE);
+        for (int i = 0; i < MR; i++) __builtin_prefetch(x->rows + i * x->stride + lines * x->depths);
     if (x->line) __builtin_prefetch(x->line + lines * x->step);
 }
 
@@ -73,16 +79,16 @@ INLINE unit unit_at(const number *x, int there) {
 
 /* LANES elements of C from the i-th on */
 INLINE vec c_at(const void *c, int64_t i, bool wide) {
-    return wide ? load((const float *)c + i) : widen((const number *)c + i);
+    return wide ? load((const float *)c + i) : widen((const stored *)c + i);
 }
 INLINE void c_set(void *c, int64_t i, bool wide, vec x) {
     if (wide)
         store((float *)c + i, x);
     else
-        narrow((number *)c + i, x);
+        narrow((stored *)c + i, x);
 }
 INLINE int64_t c_size(const struct epilogue *end) {
-    return end->wide ? (int64_t)sizeof(float) : (int64_t)sizeof(number);
+    return end->wide ? (int64_t)sizeof(float) : (int64_t)sizeof(stored);
 }
 
 /* Prefetch row `i` of the micro-tile of C. */
@@ -100,7 +106,7 @@ INLINE void apply_epilogue(int rows, vec sum[MR][VECTORS], void *restrict c, int
 #pragma GCC unroll 3
             for (int v = 0; v < VECTORS; v++) sum[i][v] *= end->alpha;
     float beta = end->beta;
-    const number *bias = end->bias;
+    const stored *bias = end->bias;
     bool wide = end->wide;
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
@@ -129,7 +135,8 @@ INLINE void rank_1_update(vec sum[MR][VECTORS], int rows, bool packing, int ther
     vec row[VECTORS];
 #pragma GCC unroll 3
     for (int v = 0; v < VECTORS; v++)
-        row[v] = packing ? unit_rows(x->b + v * LANES, x->b_step / PER_UNIT) : load(x->b + v * LANES * PER_UNIT);
+        row[v] =
+            packing ? unit_rows(x->from + v * LANES, x->from_step / PER_UNIT) : load(x->b + v * LANES * PER_UNIT);
     if (packing)
 #pragma GCC unroll 3
         for (int v = 0; v < VECTORS; v++) store(x->pack + v * LANES * PER_UNIT, row[v]);
@@ -142,9 +149,12 @@ INLINE void rank_1_update(vec sum[MR][VECTORS], int rows, bool packing, int ther
 }
 
 /* To the next depth. */
-INLINE void step(struct operands *x, const number **lower) {
-    x->a += x->a_step, *lower += x->a_step, x->b += x->b_step;
-    if (x->pack) x->pack += NR * PER_UNIT;
+INLINE void step(struct operands *x, bool packing, const number **lower) {
+    x->a += x->a_step, *lower += x->a_step;
+    if (packing)
+        x->from += x->from_step, x->pack += NR * PER_UNIT;
+    else
+        x->b += NR * PER_UNIT;
 }
 
 /* rows x NR of C. Called with constant rows, so that the sums are registers. */
@@ -161,10 +171,11 @@ INLINE void micro_kernel_body(int rows, bool packing, int64_t k, struct operands
         prefetch_next(prefetch, l);
         if (l >= first && l < first + rows) prefetch_c(c, l - first, ldc, end);
 #pragma GCC unroll 4
-        for (int q = 0; q < LINE / PER_UNIT; q++, step(&x, &lower))
+        for (int q = 0; q < LINE / PER_UNIT; q++, step(&x, packing, &lower))
             rank_1_update(sum, rows, packing, PER_UNIT, lower, &x);
     }
-    for (; p + PER_UNIT <= k; p += PER_UNIT, step(&x, &lower)) rank_1_update(sum, rows, packing, PER_UNIT, lower, &x);
+    for (; p + PER_UNIT <= k; p += PER_UNIT, step(&x, packing, &lower))
+        rank_1_update(sum, rows, packing, PER_UNIT, lower, &x);
     if (p < k) rank_1_update(sum, rows, packing, (int)(k - p), lower, &x);
     apply_epilogue(rows, sum, c, ldc, end);
 }
@@ -173,15 +184,16 @@ static inline void before_micro_kernels(void) {}
 static inline void after_micro_kernels(void) {}
 
 /* The micro-kernels. Constants are written out in each, so that the compiler can use them. */
-#define MICRO_KERNEL(name, rows, packing, ...) \
+#define MICRO_KERNEL(name, rows, packing, stride, step) \
     static void name(int64_t n, int64_t k, const struct operands *x, void *c, int64_t ldc, const struct epilogue *end, \
                      const struct prefetch *prefetch) { \
         (void)n; \
-        micro_kernel_body(rows, packing, k, (struct operands)__VA_ARGS__, c, ldc, end, prefetch); \
+        micro_kernel_body(rows, packing, k, \
+                          (struct operands){x->a, stride, step, x->b, x->pack, x->from, x->from_step}, c, ldc, \
+                          end, prefetch); \
     }
 /* A by rows, of which there are 1, 2, ... */
-#define MICRO_KERNEL_OF(rows) \
-    MICRO_KERNEL(micro_kernel_##rows, rows, false, {x->a, x->a_stride, PER_UNIT, x->b, NR * PER_UNIT, NULL})
+#define MICRO_KERNEL_OF(rows) MICRO_KERNEL(micro_kernel_##rows, rows, false, x->a_stride, PER_UNIT)
 /* up to four */
 MICRO_KERNEL_OF(1) MICRO_KERNEL_OF(2) MICRO_KERNEL_OF(3) MICRO_KERNEL_OF(4)
 #if VECTOR_REGISTERS == 32
@@ -195,9 +207,9 @@ static micro_kernel *const micro_kernel_by_rows[MR + 1] = {NULL, micro_kernel_1,
                                                            micro_kernel_4};
 #endif
 /* All MR rows: A packed, B packed on the way, or both. */
-MICRO_KERNEL(micro_kernel_packed_a, MR, false, {x->a, PER_UNIT, MR * PER_UNIT, x->b, NR * PER_UNIT, NULL})
-MICRO_KERNEL(micro_kernel_packs_b, MR, true, {x->a, x->a_stride, PER_UNIT, x->b, x->b_step, x->pack})
-MICRO_KERNEL(micro_kernel_packed_a_packs_b, MR, true, {x->a, PER_UNIT, MR * PER_UNIT, x->b, x->b_step, x->pack})
+MICRO_KERNEL(micro_kernel_packed_a, MR, false, PER_UNIT, MR * PER_UNIT)
+MICRO_KERNEL(micro_kernel_packs_b, MR, true, x->a_stride, PER_UNIT)
+MICRO_KERNEL(micro_kernel_packed_a_packs_b, MR, true, PER_UNIT, MR * PER_UNIT)
 
 /* The micro-kernel for `rows` rows. Fewer than MR are possible only if A is stored by rows and nothing is packed. */
 static inline micro_kernel *micro_kernel_for(const struct operands *x, int64_t rows) {

@@ -9,7 +9,7 @@
 #include "lib/ops/gemm/amx.h"
 
 /* Pack KR depths of B, as they are stored, to pairs. */
-INLINE void pack_kr(number *to, const number *b, int64_t b_step) {
+INLINE void pack_kr(number *to, const stored *b, int64_t b_step) {
 #pragma GCC unroll 4
     for (int q = 0; q < KR / PER_UNIT; q++)
 #pragma GCC unroll 2
@@ -58,10 +58,13 @@ INLINE void micro_kernel_body(int64_t rows, bool packing, int64_t k, struct oper
     for (int64_t l = 0; l < updates; l++) {
         if (prefetch->line) __builtin_prefetch(prefetch->line + l * prefetch->step);
         if (l >= first) prefetch_c(c, l - first, ldc, end);
-        if (packing) pack_kr(x.pack, x.b, x.b_step);
+        if (packing) pack_kr(x.pack, x.from, x.from_step);
         rank_k_update(two, x.a, x.a_stride, packing ? x.pack : x.b);
-        x.a += KR, x.b += KR / PER_UNIT * x.b_step;
-        if (packing) x.pack += KR * NR;
+        x.a += KR;
+        if (packing)
+            x.from += KR / PER_UNIT * x.from_step, x.pack += KR * NR;
+        else
+            x.b += KR * NR;
     }
     if (left) {
         _Alignas(64) number last[MR][KR];

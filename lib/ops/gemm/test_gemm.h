@@ -3,17 +3,31 @@
 
 #include "lib/device/arena.h"
 #include "lib/ops/gemm/gemm.h"
+#include "lib/ops/gemm/gemm_narrow.h"
 #include "lib/ops/test_op.h"
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The way of a product of 16-bit numbers on the CPU; NULL: the one that this machine chooses. */
+static const struct gemm_narrow *way_of_test;
+
+static inline bool by_way_of_test(const struct gemm *g) {
+    return way_of_test && dtype_size(g->ab_dtype) == 2 && !g->plain && test_device()->kind == DEVICE_CPU;
+}
+static inline int64_t work_there(const struct gemm *g) {
+    return by_way_of_test(g) ? way_of_test->work(g, omp_get_max_threads())
+                             : gemm_work(g, test_device()->kind, omp_get_max_threads());
+}
 
 static inline enum status run_there(const struct gemm *g, const void *a, const void *b, const void *bias, void *c,
                                     void *work) {
 #ifdef TRIVIUM_CUDA
     if (test_device()->kind == DEVICE_CUDA) return gemm_cuda_run(g, test_device(), a, b, bias, c, work);
 #endif
-    return gemm_run(g, a, b, bias, c, work);
+    if (!by_way_of_test(g)) return gemm_run(g, a, b, bias, c, work);
+    way_of_test->run(g, a, b, bias, c, work);
+    return OK;
 }
 
 /* Memory of the device, `offset` bytes into an allocation, with what is in host memory. */
@@ -113,7 +127,7 @@ static inline void there_check(const struct there *t) {
 static inline enum status product_run(struct product *p, int shifted) {
     const struct gemm *g = &p->g;
     int64_t size = (int64_t)dtype_size(g->ab_dtype), c_size = (int64_t)dtype_size(g->c_dtype);
-    int64_t bytes = gemm_work(g, test_device()->kind, omp_get_max_threads());
+    int64_t bytes = work_there(g);
     struct there a = there_guarded(p->a, g->m * g->k * size, shifted & 1 ? size : 0),
                  b = there_guarded(p->b, g->k * g->n * size, shifted & 2 ? size : 0),
                  c = there_new(p->c, g->m * g->n * c_size, shifted & 4 ? c_size : 0),

@@ -2,13 +2,23 @@
 /* Our own products (gemm_packed.h): for every cut of the work, each number of C is computed once, and its bits do not
  * depend on the cut. */
 #include "lib/ops/gemm/test_gemm.h"
+#include "lib/ops/vector.h"
 #include <omp.h>
 
-/* Dtypes of the factors and of C, and how many of DEPTHS each pair tests. fp16, and bf16 on processors that do not
- * multiply it, are widened and multiplied in blocks by the same kernel. */
-static const enum dtype KINDS[][2] = {{FP32, FP32}, {BF16, FP32}, {BF16, BF16}, {FP16, FP16}};
-static const int N_DEPTHS[] = {2, 3, 4, 1};
+/* Dtypes of the factors and of C, and how many of DEPTHS each pair tests; 16-bit numbers in each way that the program
+ * and this machine have. */
+static const struct { enum dtype ab, c; int n_depths; const struct gemm_narrow *way; } KINDS[] = {
+    {FP32, FP32, 2, NULL},
+    {BF16, FP32, 3, &gemm_amx},          {BF16, BF16, 4, &gemm_amx},
+    {BF16, FP32, 3, &gemm_pairs},        {BF16, BF16, 4, &gemm_pairs},
+    {BF16, FP32, 3, &gemm_widened_bf16}, {BF16, BF16, 4, &gemm_widened_bf16},
+    {FP16, FP16, 3, &gemm_widened_fp16}};
 enum { N_KINDS = sizeof KINDS / sizeof *KINDS };
+
+static bool set_way(int kind) {
+    way_of_test = KINDS[kind].way;
+    return !way_of_test || way_of_test->can();
+}
 
 /* Depths of one pass and of several. If C is bf16 all are one pass, in which a thread packs one panel at a time, for
  * the deepest not on its stack. Odd depths end in half a pair. */
@@ -16,8 +26,8 @@ static const int64_t DEPTHS[] = {1001, 2800, 4999, 5000};
 
 /* A product with alpha, beta and bias that round. It has enough columns that a thread takes several panels; or, with
  * which = 1, enough rows, which threads then divide. */
-static struct gemm a_product(const enum dtype kind[2], int which, int64_t k) {
-    struct gemm g = odd(kind[0], kind[1], which);
+static struct gemm a_product(int kind, int which, int64_t k) {
+    struct gemm g = odd(KINDS[kind].ab, KINDS[kind].c, which);
     const int64_t few = 27, many = 251;
     g.m = which == 1 ? many : few, g.n = which == 1 ? few : many, g.k = k;
     g.alpha = 0.7, g.beta = 0.3;
@@ -25,11 +35,13 @@ static struct gemm a_product(const enum dtype kind[2], int which, int64_t k) {
 }
 static size_t size_of_c(const struct gemm *g) { return (size_t)(g->m * g->n) * dtype_size(g->c_dtype); }
 
-/* check(g) of every kind, form and depth */
+/* check(g) of every kind, form and depth; 16-bit numbers have each depth in two forms, or with LONG=1 in all four */
 static void for_each_product(void (*check)(struct gemm)) {
     for (int i = 0; i < N_KINDS; i++)
-        for (int which = 0; which < 4; which++)
-            for (int d = 0; d < N_DEPTHS[i]; d++) check(a_product(KINDS[i], which, DEPTHS[d]));
+        for (int which = 0; which < 4 && set_way(i); which++)
+            for (int d = 0; d < KINDS[i].n_depths; d++)
+                if (i == 0 || (which + d) % 2 == 0 || getenv("LONG")) check(a_product(i, which, DEPTHS[d]));
+    way_of_test = NULL;
 }
 
 static void same_bits_for_any_threads(struct gemm g) {
@@ -129,10 +141,10 @@ TEST(test_gemm_packed_keeps_what_is_not_a_number_in_its_row_and_column) {
 
 /* Sizes around those of tiles, panels and tasks; more threads than tasks; tasks cut by rows, so that rounding gives
  * fewer tasks, or a last task with fewer rows than a tile of eight. */
-static void every_cut_is_right(const enum dtype kind[2], int64_t k, int threads) {
+static void every_cut_is_right(int kind, int64_t k, int threads) {
     static const int64_t rows[] = {1, 9, 65, 513, 1000}, columns[] = {1, 17, 49, 190, 300};
     omp_set_num_threads(threads);
-    for (int which = 0; which < 4; which++)
+    for (int which = 0; which < 4 && set_way(kind); which++)
         for (int i = 0; i < 25; i++) {
             if ((which + i) % 2 && !getenv("LONG")) continue;        /* each cut in two forms; LONG=1: in all four */
             struct gemm g = a_product(kind, which, k);
@@ -146,10 +158,13 @@ static void every_cut_is_right(const enum dtype kind[2], int64_t k, int threads)
 
 TEST(test_gemm_packed_of_every_cut_is_right) {
     int most = omp_get_max_threads();
-    for (int threads = 1; threads <= 15; threads += 7) every_cut_is_right(KINDS[0], 33, threads);
-    every_cut_is_right(KINDS[1], 33, 8); /* 33 ends in half a pair; 64 is whole units, which micro-kernels pack */
-    every_cut_is_right(KINDS[2], 34, 8);
-    every_cut_is_right(KINDS[2], 64, 8);
+    for (int threads = 1; threads <= 15; threads += 7) every_cut_is_right(0, 33, threads);
+    for (int kind = 1; kind < N_KINDS; kind++) {
+        /* 33 and 34 end within a unit of some ways; 64 is whole units, which micro-kernels pack */
+        every_cut_is_right(kind, KINDS[kind].c == FP32 ? 33 : 34, 8);
+        if (KINDS[kind].c != FP32) every_cut_is_right(kind, 64, 8);
+    }
+    way_of_test = NULL;
     omp_set_num_threads(most);
 }
 
@@ -176,8 +191,8 @@ static void is_rounded_once(struct gemm g) {
     struct product p = product_operands(g, true), exact = product_operands(wide, true);
     assert_ok(product_run(&p, 0));
     assert_ok(product_run(&exact, 0));
-    /* The two sums in fp32 may differ in their last bits. */
-    double sum = 1e-6 * sqrt((double)g.k), u = dtype_roundoff(g.c_dtype);
+    /* The two sums in fp32 differ by the roundings of k terms, of numbers of about sqrt(k), in random directions. */
+    double sum = (double)g.k * dtype_roundoff(FP32), u = dtype_roundoff(g.c_dtype);
     for (int64_t i = 0; i < g.m * g.n; i++) {
         double x = dtype_get(exact.c, FP32, i);
         assert_true(fabs(dtype_get(p.c, g.c_dtype, i) - x) <= u * fabs(x) + sum);
@@ -189,28 +204,50 @@ TEST(test_gemm_packed_rounds_once) {
     for_each_product(is_rounded_once);
 }
 
-TEST(test_gemm_packed_plans_scratch_for_deep_bf16) {
-#ifndef __AVX512BF16__
-    skip();
-#endif
-#ifdef __AMX_BF16__
-    const int64_t panel = 64, padded = 4097 + 31;
-#else
-    const int64_t panel = 48, padded = 4097 + 1;
-#endif
-    struct gemm g = {.m = 100, .n = 80, .k = 4096, .transpose_a = true, .alpha = 1, .ab_dtype = BF16, .c_dtype = BF16};
-    assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()), 2 * 4096 * (80 + panel));
-    g.k = 4097; /* the depth is padded, and each thread has a panel in `work` */
-    assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()),
-                     2 * padded * (80 + panel + panel * omp_get_max_threads()));
+/* Check the scratch of a way: its numbers have `size` bytes; its padding and a thread's block have `panel` columns; a
+ * depth above `deepest` has the block in `work`, and `widened` numbers of A with it. */
+static void plans_scratch(const struct gemm_narrow *way, int64_t size, int64_t panel, int64_t unit, int64_t deepest,
+                          int64_t widened) {
+    if (!way->can()) return;
+    const int threads = 3;
+    struct gemm g = {.m = 100, .n = 80, .k = deepest, .transpose_a = true, .alpha = 1};
+    assert_int_equal(way->work(&g, threads), size * deepest * (80 + panel));
+    g.k = deepest + 1; /* the depth is padded, and each thread has a block in `work` */
+    int64_t padded = deepest + unit, side = (padded * (80 + panel) + 64 / size - 1) / (64 / size) * (64 / size);
+    int64_t of_threads = threads * (padded * panel + widened);
+    assert_int_equal(way->work(&g, threads), size * (side + of_threads));
     g.transpose_a = false;
-    assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()), 2 * padded * panel * omp_get_max_threads());
-    g.k = 4096;
-    assert_int_equal(gemm_work(&g, DEVICE_CPU, omp_get_max_threads()), 0);
+    assert_int_equal(way->work(&g, threads), size * of_threads);
+    g.k = deepest;
+    assert_int_equal(way->work(&g, threads), 0);
+}
+TEST(test_gemm_packed_plans_scratch_for_deep_sums_of_16_bits) {
+    const int64_t rows = VECTOR_REGISTERS == 32 ? 8 : 4; /* of a micro-panel of A, which a thread widens */
+    plans_scratch(&gemm_amx, 2, 64, 32, 4096, 0);
+    plans_scratch(&gemm_pairs, 2, 48, 2, 4096, 0);
+    plans_scratch(&gemm_widened_bf16, 4, 48, 1, 2048, rows * (2048 + 16 + 16));
+    plans_scratch(&gemm_widened_fp16, 4, 48, 1, 2048, rows * (2048 + 16 + 16));
+}
+
+/* A processor that multiplies pairs at half of fp32's rate, or at the same, widens bf16; at twice the rate it does
+ * not. */
+TEST(test_gemm_chooses_pairs_where_they_are_faster) {
+    const struct gemm_narrow *way = gemm_narrow_of(BF16);
+    assert_true(way->can());
+    assert_int_equal(gemm_narrow_of(FP16)->way, BY_WIDENING);
+    assert_true(gemm_bf16_pairs() == (way->way != BY_WIDENING));
+    if (gemm_amx.can()) assert_int_equal(way->way, BY_AMX);
+    assert_int_equal(gemm_way_of_rates(230, 115, false), BY_WIDENING);
+    assert_int_equal(gemm_way_of_rates(230, 230, false), BY_WIDENING);
+    assert_int_equal(gemm_way_of_rates(230, 400, false), BY_PAIRS);
+    assert_int_equal(gemm_way_of_rates(230, 115, true), BY_AMX);
+    assert_int_equal(gemm_way_of_rates(230, 0, false), BY_WIDENING);
 }
 
 TESTS(unit_test(test_gemm_packed_gives_the_same_bits_for_any_number_of_threads),
       unit_test(test_gemm_packed_gives_a_part_of_c_the_bits_it_has_in_the_whole),
       unit_test(test_gemm_packed_keeps_what_is_not_a_number_in_its_row_and_column),
       unit_test(test_gemm_packed_of_every_cut_is_right), unit_test(test_gemm_packed_of_every_depth_is_right),
-      unit_test(test_gemm_packed_rounds_once), unit_test(test_gemm_packed_plans_scratch_for_deep_bf16))
+      unit_test(test_gemm_packed_rounds_once), 
+      unit_test(test_gemm_packed_plans_scratch_for_deep_sums_of_16_bits),
+      unit_test(test_gemm_chooses_pairs_where_they_are_faster))

@@ -12,7 +12,7 @@
  * 2, VDPBF16PS. */
 #pragma once
 
-#include "lib/ops/gemm/gemm_bf16.h"
+#include "lib/ops/gemm/gemm_narrow.h"
 #include "lib/ops/gemm/transpose.h"
 #include <immintrin.h>
 #include <stdint.h>
@@ -120,7 +120,7 @@ static inline void dot_by_amx(float *restrict c, int64_t m, int64_t n, int64_t p
 static inline void tile_dot_add(float *restrict c, int64_t m, int64_t n, int64_t pairs, const bf16_pair *restrict a,
                                 const bf16_pair *restrict b) {
 #ifdef __AMX_BF16__
-    if (gemm_bf16_is_fast()) {
+    if (gemm_narrow_of(BF16)->way == BY_AMX) {
         dot_by_amx(c, m, n, pairs, a, b);
         return;
     }
