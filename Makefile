@@ -1,11 +1,16 @@
 # Trivium. `make help` lists what users need; everything built goes to build/.
 #
-# Settings:  V=1 show the commands   WERROR=1 warnings are errors (CI)   SAN=1 AddressSanitizer + UBSan   DEBUG=1 no optimisation
-#            YES=1 install packages without asking   DATA=path a text for the tests that want one
+# Settings:  V=1 show the commands   WERROR=1 warnings are errors (CI)   SAN=1 AddressSanitizer + UBSan
+#            DEBUG=1 no optimisation   YES=1 install packages without asking   DATA=path a text for tests that want one
 #            MINE=1 in a handout: the exercises' files of the tree, not the references (docs/grading.md)
 #            MPI=0 without MPI: ranks are launch's own (a program that needs no library of MPI where it runs)
-#            CUDA=1 with the CUDA device (default: where nvcc and a GPU are)   CUDA=0 without   CUDNN=0|1 (default: where it is)
-#            CUDA_ARCH=90 compute capabilities to compile kernels for (default: those of the GPUs here; without one, all that are supported)
+#            ARCH=x86-64-v3 for processors of this kind (default: native, the one that is here)
+#            ARCH=any one program for all of x86-64: what computes on tensors is in it for each of LEVELS, and the start
+#            chooses (TRIVIUM_CPU=x86-64-v3: a lower one)
+#            CUDA=1 with the CUDA device (default: where nvcc and a GPU are)   CUDA=0 without
+#            CUDNN=0|1 (default: where it is)
+#            CUDA_ARCH=90 compute capabilities to compile kernels for (default: those of the GPUs here; without one, all
+#            that are supported)
 #            SIMT=1 the CUDA device on the CPU: kernels run by tests/simt, libraries by fakes, for tests (docs/simt.md)
 #            SIMT=check the same, and every memory access of a kernel checked for races, bounds, and reads before writes
 
@@ -19,8 +24,10 @@ CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(NVCC))
 GPU := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
 ifeq ($(origin CUDA),undefined)
 CUDA := $(if $(NVCC),$(if $(GPU),1,0),0)
-ifneq ($(and $(NVCC),$(filter 0,$(MAKELEVEL)),$(filter 0,$(CUDA)),$(filter build demo check,$(or $(MAKECMDGOALS),build))),)
-$(info There is a CUDA toolkit but no GPU: built without the CUDA device. CUDA=1 includes it, and compiles for some minutes.)
+ifneq ($(and $(NVCC),$(filter 0,$(MAKELEVEL)),$(filter 0,$(CUDA)),$(filter build demo \
+    check,$(or $(MAKECMDGOALS),build))),)
+$(info There is a CUDA toolkit but no GPU: built without the CUDA device. CUDA=1 includes it, and compiles for some \
+    minutes.)
 endif
 endif
 WITH_CUDA := $(if $(SIMT),1,$(filter 1,$(CUDA)))
@@ -31,9 +38,11 @@ HAVE_CUDNN = $(shell $(CC) -E -include cudnn.h -isystem $(CUDA_HOME)/include -x 
 ifeq ($(origin URING),undefined)
 URING := $(shell $(CC) -E -include liburing.h -x c /dev/null >/dev/null 2>&1 && echo 1)
 endif
-# Names for NVIDIA's profilers (train --nvtx): where the compiler or the toolkit has the header, CPU or GPU; NVTX= builds without
+# Names for NVIDIA's profilers (train --nvtx): where the compiler or the toolkit has the header, CPU or GPU; NVTX=
+# builds without
 ifeq ($(origin NVTX),undefined)
-NVTX := $(shell $(CC) -E -include nvtx3/nvToolsExt.h -isystem $(CUDA_HOME)/include -x c /dev/null >/dev/null 2>&1 && echo 1)
+NVTX := $(shell $(CC) -E -include nvtx3/nvToolsExt.h -isystem $(CUDA_HOME)/include -x c /dev/null >/dev/null 2>&1 && \
+    echo 1)
 endif
 WITH_CUDNN := $(if $(SIMT),,$(if $(WITH_CUDA),$(filter 1,$(or $(CUDNN),$(HAVE_CUDNN)))))
 ifeq ($(WITH_CUDA):$(SIMT):$(WITH_CUDNN):$(CUDNN):$(MAKELEVEL),1::::0)
@@ -43,48 +52,76 @@ endif
 BUILD_NAME ?= build
 MANNER := $(if $(SAN),-san)$(if $(DEBUG),-debug)$(if $(MINE),-mine)
 B := $(BUILD_NAME)$(if $(SIMT),-simt)$(MANNER)
-# Objects of C that see the CUDA device are a build's own; all others the emulated build has from the CPU's. check-more: one build takes another's
+# Objects of C that see the CUDA device are a build's own; all others the emulated build has from the CPU's. check-more:
+# one build takes another's
 OBJ := $(B)/obj
 SHARED := $(BUILD_NAME)$(MANNER)/obj
 
 # ---- sources: a module is a folder; test_*.c and example_*.c live in it ----
-MODULES := $(filter-out tests% nano% build%,$(patsubst %/,%,$(sort $(dir $(wildcard */*.h driver/*/*.h dp_variants/*/*.h models/*/*.h lib/*/*.h lib/*/*/*.h)))))
+MODULES := $(filter-out tests% nano% \
+    build%,$(patsubst %/,%,$(sort $(dir $(wildcard */*.h driver/*/*.h dp_variants/*/*.h models/*/*.h lib/*/*.h \
+    lib/*/*/*.h)))))
 ALL_C := $(foreach m,$(MODULES),$(wildcard $(m)/*.c))
 TEST_C := $(foreach m,$(MODULES),$(wildcard $(m)/test_*.c)) $(wildcard tests/*.c)
 EXAMPLE_C := $(foreach m,$(MODULES),$(wildcard $(m)/example_*.c))
-# A lesson's examples are linked to the references of its exercises; in a tree without those (make handout), to what is handed in.
-# later.ini: of an exercise that is another handout's
+# A lesson's examples are linked to the references of its exercises; in a tree without those (make handout), to what is
+# handed in. later.ini: of an exercise that is another handout's
 LESSON_C := $(wildcard lessons/*/example_*.c)
-solutions = $(foreach d,$(dir $(shell grep -ls '^reference' $(1)*/exercise.ini $(1)*/later.ini)),$(or $(wildcard $(d)reference.c),$(filter-out $(d)test_%,$(wildcard $(d)*.c))))
+solutions = $(foreach d,$(dir $(shell grep -ls '^reference' $(1)*/exercise.ini \
+    $(1)*/later.ini)),$(or $(wildcard $(d)reference.c),$(filter-out $(d)test_%,$(wildcard $(d)*.c))))
 CPU_C := $(filter lib/ops/%_cpu.c,$(ALL_C))      # compiled once for each element type (lib/ops/real.h)
 CUDA_C := $(filter %_cuda.c %_nccl.c %_cudnn.c %_staged.c,$(ALL_C))   # host code of the CUDA device
 NO_MPI_C := lib/comm/transport/comm_without_mpi.c
-LIB_C := $(filter-out $(TEST_C) $(EXAMPLE_C) $(CPU_C) $(if $(WITH_CUDA),,$(CUDA_C)) $(if $(filter 0,$(MPI)),$(filter lib/comm/transport/comm_mpi%,$(ALL_C)),$(NO_MPI_C)),$(ALL_C))
+# Hot: all that computes on tensors, norms or the optimizer's states, without the tables that name it
+HOT_C := $(filter-out $(TEST_C) $(CPU_C) $(CUDA_C),$(filter lib/comm/coded.c lib/comm/comm_reduce.c lib/device/dtype.c \
+    lib/ops/codec% \
+    lib/ops/reduce.c lib/ops/gemm/% zero/zero_coded.c,$(ALL_C)))
+LIB_C := $(filter-out $(TEST_C) $(EXAMPLE_C) $(CPU_C) $(HOT_C) $(if $(WITH_CUDA),,$(CUDA_C)) \
+    $(if $(filter 0,$(MPI)),$(filter lib/comm/transport/comm_mpi%,$(ALL_C)),$(NO_MPI_C)),$(ALL_C))
 ELEMS := fp64 fp32 bf16 fp16
 ALL_CU := $(foreach m,$(MODULES),$(wildcard $(m)/*.cu))
 ELEM_CU := $(filter %_cuda.cu,$(ALL_CU))         # compiled once for each element type (lib/ops/cuda.h)
 ONCE_CU := $(filter-out $(ELEM_CU),$(ALL_CU))
 
+# ---- processors ----
+# native, a name of -march, or any: the hot sources once for each level, all else for the lowest. bf16: Zen 4; amx:
+# Sapphire Rapids
+ARCH ?= native
+MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+LEVELS := $(if $(filter any,$(ARCH)),$(if $(filter x86_64,$(MACHINE)),x86-64-v2 x86-64-v3 x86-64-v4 x86-64-v4-bf16 \
+    x86-64-v4-amx))
+LOWEST := $(if $(filter any,$(ARCH)),$(or $(firstword $(LEVELS)),armv8-a),$(ARCH))
+march = $(patsubst %-bf16,% -mavx512bf16,-march=$(1:%-amx=%-bf16)) $(if $(filter %-amx,$(1)),-mamx-tile -mamx-bf16)
+
 # What sees CUDA: TRIVIUM_CUDA itself, a header that asks for it, or the toolkit's. tests/build.sh: nothing else does.
 # With cuDNN the files that are about it have a folder of their own: all other objects are those of a build without
-SEES_CUDA := $(shell grep -lE '^.(if|include).*(CUDA|cuda|cublas|cudnn|nccl|device/gpu\.h|ops/(optimizer_)?kernels\.h|test_gemm\.h|comm_lanes|simt/fake)' \
+CUDA_WORDS := CUDA|cuda|cublas|cudnn|nccl|device/gpu\.h|ops/(optimizer_)?kernels\.h|test_gemm\.h|comm_lanes|simt/fake
+SEES_CUDA := $(shell grep -lE '^.(if|include).*($(CUDA_WORDS))' \
     $(ALL_C) $(wildcard tests/*.c tests/simt/*.c tools/bench/*.c lessons/*/*.c lessons/*/*/*.c))
-folder = $(if $(filter $(1),$(SEES_CUDA)),$(if $(and $(WITH_CUDNN),$(filter %_cudnn.c,$(1))),$(B)/with-cudnn,$(OBJ)),$(SHARED))
+folder = $(if $(filter $(1),$(SEES_CUDA)),$(if \
+    $(and $(WITH_CUDNN),$(filter %_cudnn.c,$(1))),$(B)/with-cudnn,$(OBJ)),$(SHARED))
 obj = $(foreach c,$(1),$(call folder,$(c))/$(c:.c=.o))
-CPU_O := $(foreach e,$(ELEMS),$(patsubst %.c,$(SHARED)/%.$(e).o,$(CPU_C)))
+# The hot objects, all of them or those of one level (hot_o,x86-64-v3/)
+hot_o = $(foreach c,$(HOT_C),$(call folder,$(c))/$(1)$(c:.c=.o)) \
+    $(foreach e,$(ELEMS),$(CPU_C:%.c=$(SHARED)/$(1)%.$(e).o))
+LEVEL_O := $(foreach l,$(LEVELS),$(call hot_o,$(l)/))
+HOT_O := $(if $(LEVELS),$(OBJ)/levels.o,$(call hot_o))
 # Kernels are compiled in one of three ways, into a folder of their own; everything else is the same object.
 VARIANT := $(if $(filter-out 1,$(SIMT)),-$(SIMT))
 KERNELS := kernels$(VARIANT)
-CU_O := $(foreach e,$(ELEMS),$(patsubst %.cu,$(B)/$(KERNELS)/%.$(e).o,$(ELEM_CU))) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(ONCE_CU))
-SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard tests/simt/*.cpp))) $(call obj,$(wildcard tests/simt/fake_*.c))
-LIB_O := $(call obj,$(LIB_C)) $(CPU_O) $(if $(WITH_CUDA),$(CU_O)) $(if $(SIMT),$(SIMT_O))
-SIMT_TESTS := $(if $(SIMT),$(call obj,$(wildcard tests/simt/test_*.c)) $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(wildcard tests/simt/test_*.cu)))
+CU_O := $(foreach e,$(ELEMS),$(patsubst %.cu,$(B)/$(KERNELS)/%.$(e).o,$(ELEM_CU))) \
+    $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(ONCE_CU))
+SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard tests/simt/*.cpp))) \
+    $(call obj,$(wildcard tests/simt/fake_*.c))
+LIB_O := $(call obj,$(LIB_C)) $(HOT_O) $(if $(WITH_CUDA),$(CU_O)) $(if $(SIMT),$(SIMT_O))
+SIMT_TESTS := $(if $(SIMT),$(call obj,$(wildcard tests/simt/test_*.c)) \
+    $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(wildcard tests/simt/test_*.cu)))
 # TESTS_OF="lib/ops/ dp/": a runner with the tests of these folders or files alone
-TEST_O := $(call obj,$(if $(TESTS_OF),$(filter-out tests/test_%,$(wildcard tests/*.c)) $(filter $(TESTS_OF:%=%%),$(TEST_C)),$(TEST_C))) $(SIMT_TESTS)
+TEST_O := $(call obj,$(if $(TESTS_OF),$(filter-out tests/test_%,$(wildcard tests/*.c)) \
+    $(filter $(TESTS_OF:%=%%),$(TEST_C)),$(TEST_C))) $(SIMT_TESTS)
 EXAMPLES := $(patsubst %.c,$(B)/%,$(notdir $(EXAMPLE_C) $(LESSON_C)))
 
 # ---- flags ----
-ARCH ?= native
 OPT := $(if $(DEBUG),-O0,-O3)
 CFLAGS ?= $(OPT) -g
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unknown-pragmas $(if $(WERROR),-Werror)
@@ -92,15 +129,20 @@ comma := ,
 SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 MPI_CFLAGS := $(shell mpicc --showme:compile 2>/dev/null)
 MPI_LIBS := $(if $(filter-out 0,$(or $(MPI),1)),$(shell mpicc --showme:link 2>/dev/null))
-PKG_LIBS := $(shell pkg-config --libs jansson inih openblas libxxhash libpcre2-8 libsodium 2>/dev/null || echo -ljansson -linih -lopenblas -lxxhash -lpcre2-8 -lsodium)
+PKG_LIBS := $(shell pkg-config --libs jansson inih openblas libxxhash libpcre2-8 libsodium 2>/dev/null || echo \
+    -ljansson -linih -lopenblas -lxxhash -lpcre2-8 -lsodium)
 PKG_CFLAGS := $(shell pkg-config --cflags jansson inih openblas libpcre2-8 2>/dev/null)
 # Where registers have 512 bits compilers prefer 256, for the clock's sake; the products need the 512 anyway
-WHOLE_VECTORS := $(if $(filter x86_64,$(shell uname -m)),-mprefer-vector-width=512)
-# -ffp-contract=fast lets a*b+c become one FMA; never -ffast-math: NaN, infinity and the order of sums must mean what they say
-ALL_CFLAGS := -std=gnu17 -I. $(if $(URING),-DTRIVIUM_URING )$(CFLAGS) -march=$(ARCH) $(WHOLE_VECTORS) -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
+WHOLE_VECTORS := $(if $(filter x86_64,$(MACHINE)),-mprefer-vector-width=512)
+# Never -ffast-math: NaN, infinity and the order of sums must mean what they say. In hot sources -ffp-contract=fast lets
+# a*b+c become one FMA; all others compute the same bits for every ARCH
+HOT_CFLAGS := -ffp-contract=fast
+ALL_CFLAGS := -std=gnu17 -I. $(if $(URING),-DTRIVIUM_URING )$(CFLAGS) $(call march,$(LOWEST)) $(WHOLE_VECTORS) \
+    -ffp-contract=off -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
 CUDA_CFLAGS := $(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Itests/simt/toolkit))
 NVTX_CFLAGS := $(if $(NVTX),-DTRIVIUM_NVTX $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include))
-CUDA_LIBS := $(if $(SIMT),-lstdc++ $(if $(filter cover,$(SIMT)),--coverage),$(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64 -lcudart -lcublasLt $(if $(WITH_CUDNN),-lcudnn )-lnccl -lstdc++))
+CUDA_LIBS := $(if $(SIMT),-lstdc++ $(if $(filter cover,$(SIMT)),--coverage),$(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 \
+    -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64 -lcudart -lcublasLt $(if $(WITH_CUDNN),-lcudnn )-lnccl -lstdc++))
 LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) $(if $(URING),-luring) $(CUDA_LIBS) -lm -lpthread
 
 build: $(B)/trivium$(VARIANT)
@@ -143,8 +185,8 @@ $(B)/bench-gemm: $(call obj,tools/bench/gemm.c) $(LIB_O)
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS) -ldnnl
 
-# Measuring on a GPU (docs/gpu.md), only in builds with the CUDA device: single ops; and whether the host waits inside a step,
-# for which the linker sends the calls that wait through tools/bench/step.c
+# Measuring on a GPU (docs/gpu.md), only in builds with the CUDA device: single ops; and whether the host waits inside a
+# step, for which the linker sends the calls that wait through tools/bench/step.c
 WAITS := cudaStreamSynchronize cudaDeviceSynchronize cudaEventSynchronize cudaMalloc cudaFree cudaMemcpy
 bench-kernels: $(B)/bench-kernels$(VARIANT)
 bench-step: $(B)/bench-step$(VARIANT)
@@ -158,9 +200,11 @@ $(B)/bench-kernels$(VARIANT) $(B)/bench-step$(VARIANT):
 # A handout (make handout) has starters where exercises replace a file, and what they replace, packed
 PACKED = (echo '\#line 1 "$*.c"'; gzip -dc $<) | $(CC) $(ALL_CFLAGS) $(1) -MMD -MP -x c -c -o $@ -
 
-SEES_CUDA_O := $(foreach f,$(OBJ) $(B)/with-cudnn,$(SEES_CUDA:%.c=$(f)/%.o))
+SEES_CUDA_O := $(foreach f,$(OBJ) $(LEVELS:%=$(OBJ)/%) $(B)/with-cudnn,$(SEES_CUDA:%.c=$(f)/%.o))
 $(SEES_CUDA_O): ALL_CFLAGS += $(CUDA_CFLAGS)
 $(SEES_CUDA_O): $(OBJ)/cuda.flags
+$(call hot_o) $(LEVEL_O): ALL_CFLAGS += $(HOT_CFLAGS)
+$(SHARED)/lib/base/level.o: ALL_CFLAGS += -DTRIVIUM_ARCH='"$(ARCH)"' $(if $(LEVELS),-DTRIVIUM_LEVELS)
 # -O1: tests take half the time to compile
 $(filter %.o,$(call obj,$(TEST_C))): ALL_CFLAGS += $(if $(DEBUG),,-O1)
 $(SHARED)/lib/base/nvtx.o: ALL_CFLAGS += $(NVTX_CFLAGS)
@@ -179,35 +223,62 @@ $(1).o: %.c $(SHARED:obj=flags)
 endef
 $(foreach f,$(sort $(SHARED) $(OBJ)),$(eval $(call c_rule,$(f)/%)))
 $(foreach e,$(ELEMS),$(eval $(call c_rule,$(SHARED)/%.$(e), ($(e)),-DELEM=$(e) -DELEM_$(e))))
-$(eval $(call c_rule,$(B)/with-cudnn/%, (cuDNN),-DTRIVIUM_CUDNN -DTRIVIUM_BEFORE_HOPPER=$$(if $$(filter 7% 8%,$$(or $$(CUDA_ARCH),80 90)),1,0) -DTRIVIUM_HOPPER=$$(if $$(filter-out 7% 8%,$$(or $$(CUDA_ARCH),80 90)),1,0)))
+$(foreach l,$(LEVELS),$(foreach f,$(sort $(SHARED) \
+    $(OBJ)),$(eval $(call c_rule,$(f)/$(l)/%, ($(l)),$(call march,$(l))))))
+$(foreach l,$(LEVELS),$(foreach e,$(ELEMS),$(eval $(call c_rule,$(SHARED)/$(l)/%.$(e), ($(e) $(l)),-DELEM=$(e) \
+    -DELEM_$(e) $(call march,$(l))))))
+$(OBJ)/levels.o: $(LEVEL_O) tools/levels
+	$(if $(V),,@echo "LEVELS $(LEVELS)")
+	$(Q)CC=$(CC) tools/levels $@ '$(LEVELS)' $(LEVEL_O)
+$(eval $(call c_rule,$(B)/with-cudnn/%, (cuDNN),-DTRIVIUM_CUDNN \
+    -DTRIVIUM_BEFORE_HOPPER=$$(if $$(filter 7% 8%,$$(or $$(CUDA_ARCH),80 90)),1,0) \
+    -DTRIVIUM_HOPPER=$$(if $$(filter-out 7% 8%,$$(or $$(CUDA_ARCH),80 90)),1,0)))
 
-# A kernel file has the same text for the GPU and for tests/simt. Compiled for the GPUs that are here, whose compute capability 9.0 is
-# sm_90; without one for sm_80 (A100), sm_90 (H100, H200), and in PTX for what comes.
+# A kernel file has the same text for the GPU and for tests/simt. Compiled for the GPUs that are here, whose compute
+# capability 9.0 is sm_90; without one for sm_80 (A100), sm_90 (H100, H200), and in PTX for what comes.
 ifeq ($(WITH_CUDA)$(SIMT),1)
-CUDA_ARCH ?= $(sort $(subst .,,$(if $(GPU),$(shell nvidia-smi --query-gpu=compute_cap --format=csv$(comma)noheader 2>/dev/null))))
-GENCODE ?= $(foreach a,$(or $(CUDA_ARCH),80 90),-gencode arch=compute_$(a),code=sm_$(a)) $(if $(CUDA_ARCH),,-gencode arch=compute_90,code=compute_90)
+CUDA_ARCH ?= $(sort $(subst .,,$(if $(GPU),$(shell nvidia-smi --query-gpu=compute_cap --format=csv$(comma)noheader \
+    2>/dev/null))))
+GENCODE ?= $(foreach a,$(or $(CUDA_ARCH),80 90),-gencode arch=compute_$(a),code=sm_$(a)) \
+    $(if $(CUDA_ARCH),,-gencode arch=compute_90,code=compute_90)
 endif
 NVCCFLAGS ?= -O3 -lineinfo
-SIMT_CXXFLAGS := -std=c++17 -I. $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Itests/simt/toolkit) -g -O2 -fopenmp-simd -ffp-contract=fast -march=$(ARCH) -Wall -Wextra -Wno-unknown-pragmas -Wno-extra -DTRIVIUM_CUDA $(if $(WERROR),-Werror)
+SIMT_CXXFLAGS := -std=c++17 -I. $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Itests/simt/toolkit) -g1 -O2 \
+    -fopenmp-simd -ffp-contract=fast $(call march,$(LOWEST)) -Wall -Wextra -Wno-unknown-pragmas -Wno-extra \
+    -DTRIVIUM_CUDA $(if $(WERROR),-Werror)
+# -g1, and simt.h compiled beforehand, once for each element type: most of what a kernel costs to compile is that header
 ifdef SIMT
-CU := $(CXX) -x c++ $(SIMT_CXXFLAGS) -include tests/simt/simt.h $(if $(filter check,$(SIMT)),-DSIMT_CHECK -fsanitize=thread) $(if $(filter cover,$(SIMT)),-O0 --coverage)
+CU := $(CXX) -x c++ $(SIMT_CXXFLAGS) -include tests/simt/simt.h \
+    $(if $(filter check,$(SIMT)),-DSIMT_CHECK -fsanitize=thread) $(if $(filter cover,$(SIMT)),-O0 --coverage)
 else
 CU := $(NVCC) -std=c++17 -I. $(NVCCFLAGS) $(GENCODE) -DTRIVIUM_CUDA -Xcompiler -Wall
 # What ptxas says of registers and spills is kept next to the object, for tests/registers.sh.
 CU_LOG = -Xptxas -v 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas); exit 1; }; grep -E 'warning|error' $(@:.o=.ptxas) || true
 endif
 
+# ccache keeps what includes such a header if these two say so
+export CCACHE_SLOPPINESS ?= pch_defines,time_macros
+# $(1): an element type, or once
+simt_h = $(if $(SIMT),$(B)/$(KERNELS)/simt.$(1).h)
+cu = $(if $(SIMT),$(subst tests/simt/simt.h,$(simt_h),$(CU)) -fpch-preprocess,$(CU)) \
+    $(if $(filter once,$(1)),,-DELEM=$(1) -DELEM_$(1)) -MMD -MP -MF $(basename $@).d
+$(foreach e,$(ELEMS) once,$(B)/$(KERNELS)/simt.$(e).h.gch): $(B)/$(KERNELS)/simt.%.h.gch: tests/simt/simt.h \
+    $(B)/$(KERNELS).flags
+	@mkdir -p $(@D)
+	$(Q)echo '#include "tests/simt/simt.h"' >$(@:.gch=)
+	$(Q)$(subst -include $(call simt_h,$*),,$(call cu,$*)) -x c++-header -c -o $@ $(@:.gch=)
+
 define cu_rule
-$(B)/$(KERNELS)/%.$(1).o: %.cu $(B)/$(KERNELS).flags
+$(B)/$(KERNELS)/%.$(1).o: %.cu $(B)/$(KERNELS).flags $(addsuffix .gch,$(call simt_h,$(1)))
 	@mkdir -p $$(@D)
 	$$(if $$(V),,@echo "CU $$< ($(1))")
-	$$(Q)$$(CU) -DELEM=$(1) -DELEM_$(1) -MMD -MP -MF $$(@:.o=.d) -c -o $$@ $$< $$(CU_LOG)
+	$$(Q)$$(call cu,$(1)) -c -o $$@ $$< $$(CU_LOG)
 endef
 $(foreach e,$(ELEMS),$(eval $(call cu_rule,$(e))))
-$(B)/$(KERNELS)/%.o: %.cu $(B)/$(KERNELS).flags
+$(B)/$(KERNELS)/%.o: %.cu $(B)/$(KERNELS).flags $(addsuffix .gch,$(call simt_h,once))
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "CU $<")
-	$(Q)$(CU) -MMD -MP -MF $(@:.o=.d) -c -o $@ $< $(CU_LOG)
+	$(Q)$(call cu,once) -c -o $@ $< $(CU_LOG)
 $(B)/$(KERNELS)/%.o: %.cpp $(B)/$(KERNELS).flags
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "CXX $<")
@@ -238,11 +309,12 @@ $(SHARED:obj=flags) $(OBJ)/cuda.flags $(SHARED)/nvtx.flags $(SHARED)/vega.flags 
 # What tools/grade compiles and links submissions with: the flags and objects of this build
 HELPERS := $(call obj,$(filter-out tests/test_%,$(wildcard tests/*.c)))
 SIMT_CORE := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(filter-out tests/simt/fake_%,$(wildcard tests/simt/*.cpp))))
-SETTINGS := CC CXX TEST_CFLAGS CU LIBS LIB_O TEST_O HELPERS SIMT_CORE ELEMS KERNELS
+SETTINGS := CC CXX TEST_CFLAGS HOT_C HOT_CFLAGS CU LIBS LIB_O TEST_O HELPERS SIMT_CORE ELEMS KERNELS
 TEST_CFLAGS = $(ALL_CFLAGS) $(CUDA_CFLAGS) $(MPI_CFLAGS)
 $(B)/settings$(VARIANT): .FORCE
 	@mkdir -p $(@D)
-	@printf '%s\n' $(foreach s,$(SETTINGS),'$(s)=$($(s))') | cmp -s - $@ || printf '%s\n' $(foreach s,$(SETTINGS),'$(s)=$($(s))') >$@
+	@printf '%s\n' $(foreach s,$(SETTINGS),'$(s)=$($(s))') | cmp -s - $@ || printf '%s\n' \
+	    $(foreach s,$(SETTINGS),'$(s)=$($(s))') >$@
 
 -include $(shell find $(sort $(SHARED) $(OBJ)) $(B)/with-cudnn $(B)/$(KERNELS) -name '*.d' 2>/dev/null)
 
@@ -263,20 +335,24 @@ help:
 	@echo 'make fuzz           the parsers against hostile input, with clang (SECONDS=60 each, TARGET=one of tests/fuzz; docs/fuzzing.md)'
 	@echo 'make check-mutants  plausible mistakes, each of which some test must reject: an hour'
 	@echo
+	@echo 'make lesson LESSON=07   a shell for the commands of a lesson: their files go to $$WORK'
 	@echo 'make grade LESSON=03 EXERCISE=scale FILE=my.c   an exercise of a lesson: what holds, what fails, where to look (docs/grading.md)'
 	@echo 'make starter LESSON=17 EXERCISE=hunt-dp FILE=my/dp.c   what it begins with; make mine ... (PATCH=...): the program with it'
+	@echo 'make mine MY=my     all of your files: a line a lesson, a program with them, trained on 8 ranks; are the losses the same?'
 	@echo 'make worksheet LESSON=04 NAME=ann OUT=my/worksheet.txt   questions with numbers of your own; FILE=... grades them'
 	@echo 'make handout LESSON=03 OUT=dir    the tree without the answers (LESSON="03 05" OVER="01 02", LESSON=all)'
 	@echo 'make autograder LESSON=03 OUT=autograder.zip   what Gradescope grades with'
 	@echo 'make grade-all DIR=dir [LESSON=03] [OUT=scores.csv]   what many have handed in, each in a sandbox; a table of scores'
 	@echo 'make marks TABLES="a.csv b.csv" REQUIRED="00/arithmetic 01/gelu" [OUT=marks.csv]   such tables to a class list'
+	@echo 'make slides [LESSON=03]           slides of the lessons: build/slides/*.html'
+	@echo 'make exam SEED=2026 OUT=dir       an examination and its key, by a seed; BANK=bank.md: all questions with their keys'
 	@echo 'make check-exercises [LESSON=03]  the exercises: references get full marks, planted mistakes are rejected'
 	@echo
 	@echo 'make nano           the whole idea in 840 lines, next to the large project (nano/README.md)'
 	@echo 'make build          build/trivium          make examples  build/example_*'
 	@echo 'make clean'
 	@echo
-	@echo 'settings: CUDA=0|1 MPI=0 SIMT=1|check WERROR=1 SAN=1 DEBUG=1 YES=1 ARCH=native DATA=path (see the head of the Makefile)'
+	@echo 'settings: CUDA=0|1 MPI=0 SIMT=1|check WERROR=1 SAN=1 DEBUG=1 YES=1 ARCH=native|x86-64-v3|any DATA=path (see the head of the Makefile)'
 
 deps:
 	@tools/install-deps
@@ -300,14 +376,20 @@ check: deps
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) SIMT=1 $(SIMT_BUILD)/trivium-tests $(SIMT_BUILD)/trivium
 	@BUILD=$(B) NAME=$(BUILD_NAME) tests/check
 
-# The rest, of half an hour: more builds, of the kernels watched, for AVX2, and by nvcc where that is, for one architecture (check-all: the other).
-# What nvcc does not compile is what the emulated build has compiled, with the same flags.
+# The rest, of half an hour: more builds, of the kernels watched, for AVX2, for any x86-64, and by nvcc where that is,
+# for one architecture (check-all: the other). What nvcc does not compile is what the emulated build has compiled, with
+# the same flags.
 check-more: deps
 	@tools/install-deps more teach
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) check-build
+	@B=$(B) $(MAKE) --no-print-directory $(ON_ALL_CORES) -f tests/fuzz/Makefile replay
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) kernels-build
-	@$(MAKE) --no-print-directory $(ON_ALL_CORES) CUDA=0 ARCH=x86-64-v3 TESTS_OF='lib/ops/ tests/test_parity.c' BUILD_NAME=$(BUILD_NAME)-v3 $(BUILD_NAME)-v3/trivium-tests
-	@$(if $(NVCC),$(MAKE) --no-print-directory $(ON_ALL_CORES) CUDA=1 CUDA_ARCH=90 BUILD_NAME=$(BUILD_NAME)-cuda SHARED=$(B)/obj OBJ=$(SIMT_BUILD)/obj $(BUILD_NAME)-cuda/trivium $(BUILD_NAME)-cuda/trivium-tests)
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) CUDA=0 ARCH=x86-64-v3 TESTS_OF='lib/ops/ tests/test_parity.c' \
+	    BUILD_NAME=$(BUILD_NAME)-v3 $(BUILD_NAME)-v3/trivium-tests $(BUILD_NAME)-v3/trivium
+	@$(MAKE) --no-print-directory $(ON_ALL_CORES) CUDA=0 ARCH=any BUILD_NAME=$(BUILD_NAME)-any $(BUILD_NAME)-any/trivium \
+	    $(BUILD_NAME)-any/settings
+	@$(if $(NVCC),$(MAKE) --no-print-directory $(ON_ALL_CORES) CUDA=1 CUDA_ARCH=90 BUILD_NAME=$(BUILD_NAME)-cuda \
+	    SHARED=$(B)/obj OBJ=$(SIMT_BUILD)/obj $(BUILD_NAME)-cuda/trivium $(BUILD_NAME)-cuda/trivium-tests)
 	@BUILD=$(B) NAME=$(BUILD_NAME) tests/check more
 
 check-kernels: deps
@@ -323,14 +405,16 @@ cover-build:
 
 cuda-kernels: $(CU_O)
 
+# tests/fuzz.sh replays two targets by default; make check-more replays all
 check-build: $(B)/trivium$(VARIANT) $(B)/trivium-tests$(VARIANT) examples
-	@B=$(B) $(MAKE) --no-print-directory $(ON_ALL_CORES) -f tests/fuzz/Makefile replay
+	@B=$(B) $(MAKE) --no-print-directory $(ON_ALL_CORES) -f tests/fuzz/Makefile replay NAMES='messages safetensors_header'
 
 # Whatever fails, the rest runs too.
 check-all:
 	@$(MAKE) --no-print-directory check; a=$$?; $(MAKE) --no-print-directory check-more; b=$$?; \
 	$(MAKE) --no-print-directory cover-build bench-allreduce; \
-	$(if $(NVCC),$(MAKE) --no-print-directory $(ON_ALL_CORES) CUDA=1 CUDA_ARCH=80 BUILD_NAME=$(BUILD_NAME)-sm80 cuda-kernels;) \
+	$(if $(NVCC),$(MAKE) --no-print-directory $(ON_ALL_CORES) CUDA=1 CUDA_ARCH=80 BUILD_NAME=$(BUILD_NAME)-sm80 \
+	cuda-kernels;) \
 	BUILD=$(B) NAME=$(BUILD_NAME) DATA=$(DATA) tests/check long; c=$$?; tools/check-lessons --long; d=$$?; \
 	exit $$((a | b | c | d))
 
@@ -341,10 +425,12 @@ check-mutants: deps
 # How fast it trains on this machine, against PyTorch. BENCH: arguments of tools/bench/cpu.py; --quick: this build alone
 bench: deps
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) build
-	@$(if $(findstring --quick,$(BENCH)),true,$(MAKE) --no-print-directory $(ON_ALL_CORES) ARCH=x86-64-v3 BUILD_NAME=build-v3 CUDA=0 build)
+	@$(if $(findstring --quick,$(BENCH)),true,$(MAKE) --no-print-directory $(ON_ALL_CORES) ARCH=x86-64-v3 \
+	    BUILD_NAME=build-v3 CUDA=0 build)
 	@BUILD=$(B) python3 tools/bench/cpu.py $(BENCH)
 
-# libFuzzer on every parser of files and texts from outside: SECONDS each, or TARGET alone. Needs clang; see docs/fuzzing.md
+# libFuzzer on every parser of files and texts from outside: SECONDS each, or TARGET alone. Needs clang; see
+# docs/fuzzing.md
 fuzz: deps
 	@command -v clang >/dev/null || { echo 'make fuzz needs clang and its sanitizers: apt-get install clang'; exit 1; }
 	@B=$(B) $(MAKE) --no-print-directory $(ON_ALL_CORES) -f tests/fuzz/Makefile fuzzers
@@ -357,7 +443,8 @@ check-deps:
 sizes:
 	@tools/sizes; tools/circles
 
-# Are the lessons and pages still true? LESSON=03 or a path: only that; ANCHORS=1: nothing is run; LONG=1: long blocks too
+# Are the lessons and pages still true? LESSON=03 or a path: only that; ANCHORS=1: nothing is run; LONG=1: long blocks
+# too
 check-lessons: deps
 	@$(if $(ANCHORS),true,$(MAKE) --no-print-directory $(ON_ALL_CORES) build examples bench-allreduce)
 	@tools/check-lessons $(if $(ANCHORS),--anchors) $(if $(LONG),--long) $(LESSON)
@@ -372,7 +459,8 @@ docs: deps
 
 # The explorer: one page, build/explorer/explorer.html (planner/explorer/README.md)
 explorer:
-	@tools/install-deps --check explorer >/dev/null || { echo 'make explorer needs clang, lld and wasi-libc: tools/install-deps explorer'; exit 1; }
+	@tools/install-deps --check explorer >/dev/null || { echo \
+	    'make explorer needs clang, lld and wasi-libc: tools/install-deps explorer'; exit 1; }
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) -f planner/explorer/Makefile
 
 # The course's pictures in docs/figures, from runs on this machine (two to three minutes)

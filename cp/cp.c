@@ -21,7 +21,7 @@
  * Source: see cp_ring.c and lib/comm/reshard.h. */
 #include "cp/cp.h"
 
-#include "cp/cp_gather.h"
+#include "cp/cp_block.h"
 #include "cp/cp_ring.h"
 #include "lib/base/integer.h"
 #include "lib/ops/attention/attention.h"

@@ -45,6 +45,9 @@ enum status cp_meet_backward(struct cp_blocks *, int other, char *block, char *s
 enum status cp_finish(const struct cp_blocks *);
 enum status cp_finish_backward(const struct cp_blocks *, char *own_sums);
 
+/** The gather. */
+extern const struct op op_cp_gather;
+
 /* ---- shape and cost, for both ops ---- */
 /** Zig-zag over cp: (B,T,3,H,D) to y (B,T,H,D) and lse (B,H,T). @errors E_CONFIG */
 enum status cp_attention_shape(const struct call *, struct type out[MAX_OUT]);

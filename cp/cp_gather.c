@@ -7,9 +7,8 @@
  * than the ring. But the rank computes nothing during the collectives, and scratch holds all T keys of the layer.
  *
  * Source: Grattafiori et al. 2024 (Llama 3), section 3.3.2. */
-#include "cp/cp_gather.h"
-
 #include "cp/cp_block.h"
+
 #include "lib/comm/comm_request.h"
 #include "lib/comm/exchange.h"
 #include "lib/ops/kernels.h"

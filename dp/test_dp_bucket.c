@@ -7,7 +7,7 @@
 #include "lib/program/memory.h"
 #include <stdlib.h>
 
-enum { N_PARAMS = 10, ABSENT = 3, DOUBLE = 6 };
+enum { N_PARAMS = 10, ABSENT = 3, DOUBLE = 6, EXPERT = 8 };
 static const int SIZE[N_PARAMS] = {1, 7, 33, 50, 5, 130, 16, 3, 64, 999};
 
 /* @return bytes of the grad arena */
@@ -90,6 +90,19 @@ TEST(test_dp_bucket_respects_size_and_dtype) {
         check_size(&p, &d.bucket[0], full);
         dp_buckets_fini(&d);
     }
+    program_fini(&p);
+}
+
+/* An expert's weight is summed over other ranks than its neighbors in the table. */
+TEST(test_dp_bucket_has_one_axis) {
+    struct program p;
+    struct dp_buckets d;
+    make_params(&p);
+    p.params[EXPERT].reduce = 1u << AXIS_EDP;
+    assert_ok(dp_buckets_init(&d, &p, 1 << 20));
+    for (int i = 0; i < N_PARAMS; i++)
+        if (p.params[i].present) assert_int_equal(d.bucket[d.of_param[i]].axis, param_replicas(&p.params[i]));
+    dp_buckets_fini(&d);
     program_fini(&p);
 }
 
@@ -221,5 +234,6 @@ TEST(test_dp_bucket_refuses_to_finish_unfinished) {
 }
 
 TESTS(unit_test(test_dp_bucket_covers_every_present_param_once), unit_test(test_dp_bucket_respects_size_and_dtype),
+      unit_test(test_dp_bucket_has_one_axis),
       unit_test(test_dp_bucket_sums_to_serial), unit_test(test_dp_bucket_starts_with_its_last_gradient_and_not_before),
       unit_test(test_dp_bucket_wire_is_its_formula), unit_test(test_dp_bucket_refuses_to_finish_unfinished))

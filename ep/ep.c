@@ -28,9 +28,7 @@
 #include "lib/ops/moe/expert_linear.h"
 #include "lib/ops/moe/moe_dispatch.h"
 #include "lib/ops/moe/moe_pack.h"
-#include "lib/comm/reshard.h"
 #include <inttypes.h>
-#include <string.h>
 
 static bool ep_wanted(const struct plan *plan) { return plan->mesh.ep > 1; }
 
@@ -49,59 +47,13 @@ static enum status ep_check(const struct plan *plan) {
 }
 
 /* ---- rewrite ---- */
-static void over_ep(const struct plan *plan, struct step *s) {
-    s->mesh_axis = AXIS_EP;
-    s->parts = mesh_size(AXIS_EP, &plan->place);
-    s->part = mesh_index(AXIS_EP, &plan->place);
-}
-
-/* "h0.sent" -> "h0.sent.here" */
-static int slot_beside(struct program *p, int slot, const char *suffix) {
-    char name[NAME_MAX_LEN];
-    snprintf(name, sizeof name, "%.30s.%s", p->slots[slot].name, suffix);
-    int made = program_add_slot(p, "", "");
-    memcpy(p->slots[made].name, name, sizeof name);
-    return made;
-}
-
-static void insert_reshard(const struct plan *plan, struct program *p, int at, const struct op *op, int from, int to,
-                           char gathers, char cuts) {
-    struct step s = {.op = op, .n_in = 1, .n_out = 1, .in = {from}, .out = {to},
-                     .block = p->steps[at - 1].block, .mesh_axis = AXIS_EP,
-                     .reshard = {.gathers = gathers, .cuts = cuts, .moves = 1u << AXIS_EP}};
-    over_ep(plan, &s);
-    program_insert(p, at, &s);
-}
-
-static void shard_experts(const struct plan *plan, struct param *w) {
-    struct axis *experts = &w->type.shape.axis[0];
-    *experts = axis_part(experts, mesh_size(AXIS_EP, &plan->place), mesh_index(AXIS_EP, &plan->place));
-    experts->cut |= 1u << AXIS_EP;
-}
-
-/* sent = dispatch(..)  ->  sent.out = dispatch(..); sent = reshard(sent.out)     moe_pack's counts likewise */
-static void send(const struct plan *plan, struct program *p, int at, const struct op *reshard, int out) {
-    int to = p->steps[at].out[out], from = slot_beside(p, to, "out");
-    over_ep(plan, &p->steps[at]);
-    p->steps[at].out[out] = from;
-    insert_reshard(plan, p, at + 1, reshard, from, to, 'P', 'E');
-}
-
-/* combine(y, ..)  ->  y.back = reshard(y); combine(y.back, ..) */
-static void bring_back(const struct plan *plan, struct program *p, int at) {
-    int from = p->steps[at].in[0], to = slot_beside(p, from, "back");
-    over_ep(plan, &p->steps[at]);
-    p->steps[at].in[0] = to;
-    insert_reshard(plan, p, at, &op_reshard, from, to, 'E', 'P');
-}
-
 static enum status ep_rewrite(const struct plan *plan, struct program *p) {
     for (int i = p->n_steps - 1; i >= 0; i--) {
         const struct step *s = &p->steps[i];
-        if (s->op == &op_expert_linear) shard_experts(plan, &p->params[s->weight[0]]);
-        else if (s->op == &op_moe_combine) bring_back(plan, p, i);
-        else if (s->op == &op_moe_dispatch) send(plan, p, i, &op_reshard, 0);
-        else if (s->op == &op_moe_pack) send(plan, p, i, &op_reshard_counts, 1);
+        if (s->op == &op_expert_linear) TRY(ep_shard_experts(plan, p, s->weight[0]));
+        else if (s->op == &op_moe_combine) TRY(ep_bring_back(plan, p, i));
+        else if (s->op == &op_moe_dispatch) TRY(ep_send(plan, p, i, 0));
+        else if (s->op == &op_moe_pack) TRY(ep_send(plan, p, i, 1));
     }
     return OK;
 }

@@ -37,8 +37,9 @@ static const struct option OPTIONS[] = {
     {"chunks", OPTION_INT, "1", 1, 1024, NULL, "",
      "model chunks per rank (virtual stages), for schedules that take them", "parallelism", AT(chunks)},
     {"pp-split", OPTION_TEXT, "", 0, 0, NULL, "layers",
-     "layers of each stage, as in 3,4,5; empty: even, the remainder to the first stages; auto: so that the slowest "
-     "stage on the cluster is fastest", "parallelism", AT(split)},
+     "layers of each virtual stage, as in 3,4,5, or by Megatron's notation, as in Et*3|t*4|t*5L; empty: even, the "
+     "remainder to the first stages; auto: so that the slowest stage on the cluster is fastest",
+     "parallelism", AT(split)},
     {"schedule-times", OPTION_TEXT, "", 0, 0, NULL, "",
      "zb-2p: times of a forward, its input and its weight gradients, and of a message, as in 2.1,2.0,1.1,0.1 (any "
      "unit; --trace measures them); a fifth number: the share of activations that weight gradients need. Empty: "

@@ -35,24 +35,18 @@
  * 3  F 0 0 0 0 1 1 1 1  B 0 0 0 0 1 1 1 1  1 version
  *
  * Each action has an age: the number of updates between its weights and the newest weights on its rank. The
- * executor finds their slot (lib/run/versions.h).
+ * executor finds their slot (lib/run/versions.h). pp_ages.c has the ages.
  *
  * Source: Narayanan et al. 2019 (PipeDream), section 3.3; Narayanan et al. 2021, "Memory-efficient pipeline-parallel
  * DNN training" (2BW); Yang et al. 2021 (PipeMare). */
 #include "pp/pp_orders.h"
 
-#include "lib/base/integer.h"
-
-/* Ages of the weights that a stage reads for the forward of microbatch j + w of a step, and for the backward of j. */
-struct ages { int64_t forward, backward; };
-
-static void endless(const struct pp_shape *x, int stage, struct ages (*ages)(const struct pp_shape *, int stage, int j),
-                    struct schedule *out) {
+static void endless(const struct pp_shape *x, int stage, pp_ages_of *ages, struct schedule *out) {
     int warm = x->n_stages - 1 - stage;
     for (int f = 0; f < warm; f++) pp_add(out, action_of(ACTION_F, 0, f));
     out->n_fill = out->n;
     for (int j = 0; j < x->n_microbatches; j++) {
-        struct ages age = ages(x, stage, j);
+        struct pp_ages age = ages(x, stage, j);
         struct action f = action_of(ACTION_F, 0, j + warm), b = action_of(ACTION_B, 0, j);
         f.age = (int)age.forward, b.age = (int)age.backward;
         pp_add(out, f);
@@ -60,6 +54,7 @@ static void endless(const struct pp_shape *x, int stage, struct ages (*ages)(con
     }
     out->n_frames = warm + 1;
     out->n_ahead = x->n_stages - 1;
+    out->n_versions = pp_versions(x, stage, ages);
 }
 
 static int peak(const struct pp_shape *x, int stage) { return x->n_stages - stage; }
@@ -67,62 +62,36 @@ static double bubble(const struct pp_shape *x, const struct pp_work *t) {
     return (x->n_stages - 1) * (t->f + t->bi + t->w);
 }
 
-/* ---- PipeDream ---- */
-static struct ages stashed(const struct pp_shape *x, int stage, int j) {
-    int64_t warm = x->n_stages - 1 - stage;
-    return (struct ages){0, ceil_div(max64(0, warm - j), x->n_microbatches)};
-}
+/* ---- one function of ages each ---- */
 static void pipedream_order(const struct pp_shape *x, int stage, struct schedule *out) {
-    endless(x, stage, stashed, out);
-    out->n_versions = 1 + (int)ceil_div(x->n_stages - 1 - stage, x->n_microbatches);
-}
-
-/* ---- vertical sync ---- */
-static struct ages vertical(const struct pp_shape *x, int stage, int j) {
-    return (struct ages){ceil_div(max64(0, stage - j), x->n_microbatches),
-                         ceil_div(max64(0, x->n_stages - 1 - j), x->n_microbatches)};
+    endless(x, stage, pp_stashed, out);
 }
 static void vertical_order(const struct pp_shape *x, int stage, struct schedule *out) {
-    endless(x, stage, vertical, out);
-    out->n_versions = 1 + (int)ceil_div(x->n_stages - 1, x->n_microbatches);
-}
-
-/* ---- 2BW ---- */
-static struct ages double_buffered(const struct pp_shape *x, int stage, int j) {
-    bool of_next_update = j + x->n_stages - 1 - stage >= x->n_microbatches;
-    return (struct ages){of_next_update ? 0 : 1, 1};
+    endless(x, stage, pp_vertical_sync, out);
 }
 static void two_bw_order(const struct pp_shape *x, int stage, struct schedule *out) {
-    endless(x, stage, double_buffered, out);
-    out->n_versions = 2;
+    endless(x, stage, pp_double_buffered, out);
 }
 static enum status two_bw_legal(const struct pp_shape *x) {
     if (x->n_microbatches >= x->n_stages) return OK;
     return FAIL(E_CONFIG,
                 "schedule=2bw is one update late and no more if there are as many microbatches per update as stages; "
-                "pp=%d "
-                "and %d microbatches: use a smaller micro-batch, or schedule=pipedream",
+                "pp=%d and %d microbatches: use a smaller micro-batch, or schedule=pipedream",
                 x->n_stages, x->n_microbatches);
 }
 
-/* ---- PipeMare ---- */
-static struct ages newest(const struct pp_shape *x, int stage, int j) {
-    (void)x, (void)stage, (void)j;
-    return (struct ages){0, 0};
+static struct pp_ages newest(const struct pp_shape *x, int stage, int j) {
+    return (void)x, (void)stage, (void)j, (struct pp_ages){0, 0};
 }
 static void pipemare_order(const struct pp_shape *x, int stage, struct schedule *out) {
     endless(x, stage, newest, out);
-    out->n_versions = 1;
 }
 
 #define ENDLESS \
     .place = &pp_wind, .endless = true, .peak = peak, .bubble = bubble, .bubble_text = "per flush (p-1)(F+B)"
 const struct pp_schedule pp_pipedream = {.name = "pipedream", ENDLESS, .order = pipedream_order};
 const struct pp_schedule pp_vertical = {.name = "vertical", ENDLESS, .order = vertical_order};
-const struct pp_schedule pp_2bw = {.name = "2bw",
-                                   ENDLESS,
-                                   .one_age = true,
-                                   .order = two_bw_order,
+const struct pp_schedule pp_2bw = {.name = "2bw", ENDLESS, .one_age = true, .order = two_bw_order,
                                    .legal = two_bw_legal};
 const struct pp_schedule pp_pipemare = {.name = "pipemare", ENDLESS, .order = pipemare_order};
 

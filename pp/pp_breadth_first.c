@@ -19,10 +19,7 @@ static void order(const struct pp_shape *x, int stage, struct schedule *out) {
     (void)stage;
     pp_count(x, (struct pp_count){.warm = x->n_microbatches * x->n_chunks, .group = x->n_microbatches}, out);
 }
-static int peak(const struct pp_shape *x, int stage) {
-    (void)stage;
-    return x->n_microbatches * x->n_chunks;
-}
+static int peak(const struct pp_shape *x, int stage) { return (void)stage, x->n_microbatches * x->n_chunks; }
 /* The first stage receives nothing from the last stage before it has sent all microbatches of a chunk. */
 static int depth(const struct pp_schedule *row, const struct pp_shape *x) {
     (void)row;

@@ -1,5 +1,6 @@
 /* The pipeline of a plan: its schedule, its shape, and the virtual stage of each layer. */
 #include "pp/pp.h"
+#include "lib/base/stage_notation.h"
 #include "pp/pp_table.h"
 
 #include <inttypes.h>
@@ -71,13 +72,14 @@ static enum status assign_evenly(const struct plan *plan, int *stage_of) {
 static enum status refuse_split(const struct plan *plan) {
     return FAIL(E_CONFIG,
                 "pp-split=%s does not split layers=%" PRId64 " over %s; give %" PRId64 " positive counts, separated by "
-                "commas, that sum to %" PRId64,
+                "commas, that sum to %" PRId64 ", or as Megatron's layout, Et*2|(t*2|)*3tL",
                 pp_options(plan)->split, plan->layers, stages_text(plan), n_virtual(plan), plan->layers);
 }
 
 static enum status assign_as_told(const struct plan *plan, int *stage_of) {
     int64_t layer = 0, stage = 0;
-    const char *at = pp_options(plan)->split;
+    char counts[OPTION_TEXT_MAX];
+    const char *at = stage_notation_counts(pp_options(plan)->split, counts, sizeof counts);
     for (bool more = true; more; stage++) {
         char *end;
         long n = strtol(at, &end, 10);

@@ -17,10 +17,7 @@ static void order(const struct pp_shape *x, int stage, struct schedule *out) {
     (void)stage;
     pp_count(x, (struct pp_count){.warm = 0, .group = 1}, out);
 }
-static int peak(const struct pp_shape *x, int stage) {
-    (void)x, (void)stage;
-    return 1;
-}
+static int peak(const struct pp_shape *x, int stage) { return (void)x, (void)stage, 1; }
 static double bubble(const struct pp_shape *x, const struct pp_work *t) {
     return x->n_microbatches * (x->n_stages - 1) * (t->f + t->bi + t->w);
 }

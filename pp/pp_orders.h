@@ -14,6 +14,23 @@ struct pp_count {
 /** All actions of a stage. out->split_weight says whether W is apart. @collective{none} */
 void pp_count(const struct pp_shape *, struct pp_count, struct schedule *out);
 
+/** What rows in pp_schedules.c are made of (pp_schedule.c, pp_zero_bubble.c): a stage's actions, its peak, a step's
+ *  idle time. f_and_b: the time of a microbatch's forward and backward on a stage. @collective{none} */
+typedef void pp_order(const struct pp_shape *, int stage, struct schedule *out);
+typedef int pp_peak(const struct pp_shape *, int stage);
+pp_order pp_gpipe_order, pp_1f1b_order, pp_interleaved_order, pp_h1_order, pp_h2_order;
+pp_peak pp_gpipe_peak, pp_1f1b_peak, pp_interleaved_peak, pp_h1_peak, pp_h2_peak;
+double pp_bubble(const struct pp_shape *, double f_and_b);
+double pp_h1_bubble(const struct pp_shape *, const struct pp_work *);
+double pp_h2_bubble(const struct pp_shape *, const struct pp_work *);
+
+/** Without a flush (pp_ages.c): the ages of the weights that a stage reads for the forward of a step's microbatch
+ *  j + w, and for the backward of j. pp_versions: how many versions of the weights it keeps then. */
+struct pp_ages { int64_t forward, backward; };
+typedef struct pp_ages pp_ages_of(const struct pp_shape *, int stage, int j);
+pp_ages_of pp_stashed, pp_vertical_sync, pp_double_buffered;
+int pp_versions(const struct pp_shape *, int stage, pp_ages_of *);
+
 /* A phase repeats its letters: "F1B1W1" is the next forward, backward and weight gradient of chunk 1. */
 enum { UNTIL_FORWARDS_END = -1 };
 struct pp_phase { int times; const char *letters; };

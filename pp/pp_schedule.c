@@ -47,46 +47,35 @@ void pp_add(struct schedule *s, struct action a) {
 }
 
 /* ---- GPipe ---- */
-static void gpipe_order(const struct pp_shape *x, int stage, struct schedule *out) {
+void pp_gpipe_order(const struct pp_shape *x, int stage, struct schedule *out) {
     (void)stage;
     pp_count(x, (struct pp_count){.warm = x->n_microbatches, .group = x->n_microbatches}, out);
 }
-static int gpipe_peak(const struct pp_shape *x, int stage) {
-    (void)stage;
-    return x->n_microbatches;
-}
-static double bubble(const struct pp_shape *x, const struct pp_work *t) {
-    return (x->n_stages - 1) * (t->f + t->bi + t->w) / x->n_chunks;
-}
-const struct pp_schedule pp_gpipe = {.name = "gpipe", .place = &pp_wind, .order = gpipe_order, .peak = gpipe_peak,
-                                     .bubble = bubble, .bubble_text = "(p-1)(F+B)"};
+int pp_gpipe_peak(const struct pp_shape *x, int stage) { return (void)stage, x->n_microbatches; }
 
 /* ---- 1F1B ---- */
-static void one_f_one_b_order(const struct pp_shape *x, int stage, struct schedule *out) {
+void pp_1f1b_order(const struct pp_shape *x, int stage, struct schedule *out) {
     pp_count(x, (struct pp_count){.warm = x->n_stages - 1 - stage, .group = x->n_microbatches}, out);
 }
-static int one_f_one_b_peak(const struct pp_shape *x, int stage) {
+int pp_1f1b_peak(const struct pp_shape *x, int stage) {
     return (int)min64(x->n_stages - stage, x->n_microbatches);
 }
-const struct pp_schedule pp_1f1b = {.name = "1f1b", .place = &pp_wind, .order = one_f_one_b_order,
-                                    .peak = one_f_one_b_peak, .bubble = bubble, .bubble_text = "(p-1)(F+B)"};
 
 /* ---- interleaved: with one chunk it is 1F1B ---- */
 static int interleaved_warmup(const struct pp_shape *x, int stage) {
     int after = x->n_stages - 1 - stage;
     return x->n_chunks == 1 ? after : 2 * after + (x->n_chunks - 1) * x->n_stages;
 }
-static void interleaved_order(const struct pp_shape *x, int stage, struct schedule *out) {
+void pp_interleaved_order(const struct pp_shape *x, int stage, struct schedule *out) {
     pp_count(x, (struct pp_count){.warm = interleaved_warmup(x, stage), .group = x->n_stages}, out);
 }
-static int interleaved_peak(const struct pp_shape *x, int stage) {
+int pp_interleaved_peak(const struct pp_shape *x, int stage) {
     return (int)min64(interleaved_warmup(x, stage) + 1, x->n_microbatches * x->n_chunks);
 }
-const struct pp_schedule pp_interleaved = {
-    .name = "interleaved", .place = &pp_wind, .chunked = true, .grouped = true, .order = interleaved_order,
-    .peak = interleaved_peak, .bubble = bubble, .bubble_text = "(p-1)(F+B)/v"};
 
-/* ---- activations in flight ---- */
+/* ---- of all three: idle time, and activations in flight ---- */
+double pp_bubble(const struct pp_shape *x, double f_and_b) { return (x->n_stages - 1) * f_and_b / x->n_chunks; }
+
 int pp_peak_in_flight(const struct schedule *s) {
     int now = 0, peak = 0;
     for (int i = 0; i < s->n; i++) {

@@ -2,8 +2,8 @@
  *
  *   schedule = placement (which rank has which virtual stage: pp_place.c) + order (what each rank computes, and when)
  *
- * GPipe, 1F1B and interleaved are in pp_schedule.c, others in files of their own; the list of them and the rest are in
- * pp_schedules.c. How to add one: docs/how-to/add-a-schedule.md. */
+ * GPipe, 1F1B and interleaved are in pp_schedule.c, others in files of their own. The list, rows of two files that are
+ * exercises, and the rest are in pp_schedules.c. How to add one: docs/how-to/add-a-schedule.md. */
 #pragma once
 
 #include "lib/program/schedule.h"

@@ -11,6 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- rows of pp_schedule.c and pp_zero_bubble.c ---- */
+static double bubble(const struct pp_shape *x, const struct pp_work *t) { return pp_bubble(x, t->f + t->bi + t->w); }
+const struct pp_schedule pp_gpipe = {.name = "gpipe", .place = &pp_wind, .order = pp_gpipe_order,
+                                     .peak = pp_gpipe_peak, .bubble = bubble, .bubble_text = "(p-1)(F+B)"};
+const struct pp_schedule pp_1f1b = {.name = "1f1b", .place = &pp_wind, .order = pp_1f1b_order, .peak = pp_1f1b_peak,
+                                    .bubble = bubble, .bubble_text = "(p-1)(F+B)"};
+const struct pp_schedule pp_interleaved = {
+    .name = "interleaved", .place = &pp_wind, .chunked = true, .grouped = true, .order = pp_interleaved_order,
+    .peak = pp_interleaved_peak, .bubble = bubble, .bubble_text = "(p-1)(F+B)/v"};
+const struct pp_schedule pp_zb_h1 = {.name = "zb-h1", .place = &pp_wind, .split_weight = true, .order = pp_h1_order,
+                                     .peak = pp_h1_peak, .bubble = pp_h1_bubble, .bubble_text = "(p-1)(F+Bi-W)"};
+const struct pp_schedule pp_zb_h2 = {.name = "zb-h2", .place = &pp_wind, .split_weight = true, .order = pp_h2_order,
+                                     .peak = pp_h2_peak, .bubble = pp_h2_bubble, .bubble_text = "(p-1)(F+Bi-2W)"};
+static void interleaved_zb_order(const struct pp_shape *x, int stage, struct schedule *out) {
+    int after = x->n_stages - 1 - stage, warm = x->n_chunks == 1 ? after : 2 * after + (x->n_chunks - 1) * x->n_stages;
+    pp_count(x, (struct pp_count){.warm = warm, .group = x->n_stages, .late = stage}, out);
+}
+const struct pp_schedule pp_interleaved_zb = {
+    .name = "interleaved-zb", .place = &pp_wind, .chunked = true, .grouped = true, .split_weight = true,
+    .order = interleaved_zb_order, .depth = pp_simulated_depth};
+
+/* ---- the list ---- */
 #define ROW_OF(number, row, name) &row,
 static const struct pp_schedule *const ROWS[N_SCHEDULES] = {EVERY_SCHEDULE(ROW_OF)};
 

@@ -46,10 +46,7 @@ static int zb_v_peak(const struct pp_shape *x, int stage) {
     (void)stage;
     return 2 * (int)min64(x->n_stages, x->n_microbatches);
 }
-static double zb_v_bubble(const struct pp_shape *x, const struct pp_work *t) {
-    (void)x, (void)t;
-    return 0;
-}
+static double zb_v_bubble(const struct pp_shape *x, const struct pp_work *t) { return (void)x, (void)t, 0; }
 const struct pp_schedule pp_zb_v = {.name = "zb-v", .place = &pp_vee, .split_weight = true, .order_all = zb_v_order,
                                     .depth = pp_simulated_depth, .peak = zb_v_peak, .bubble = zb_v_bubble,
                                     .bubble_text = "(if F = Bi = W and m >= 2p)"};

@@ -35,39 +35,23 @@
 #include "lib/base/integer.h"
 
 /* ---- ZB-H1 ---- */
-static void h1_order(const struct pp_shape *x, int stage, struct schedule *out) {
+void pp_h1_order(const struct pp_shape *x, int stage, struct schedule *out) {
     pp_count(x, (struct pp_count){.warm = x->n_stages - 1 - stage, .group = x->n_microbatches, .late = stage}, out);
 }
-static int h1_peak(const struct pp_shape *x, int stage) {
-    (void)stage;
-    return (int)min64(x->n_stages, x->n_microbatches);
-}
-static double h1_bubble(const struct pp_shape *x, const struct pp_work *t) {
+int pp_h1_peak(const struct pp_shape *x, int stage) { return (void)stage, (int)min64(x->n_stages, x->n_microbatches); }
+double pp_h1_bubble(const struct pp_shape *x, const struct pp_work *t) {
     return (x->n_stages - 1) * (t->f + t->bi - t->w);
 }
-const struct pp_schedule pp_zb_h1 = {.name = "zb-h1", .place = &pp_wind, .split_weight = true, .order = h1_order,
-                                     .peak = h1_peak, .bubble = h1_bubble, .bubble_text = "(p-1)(F+Bi-W)"};
 
 /* ---- ZB-H2 ---- */
-static void h2_order(const struct pp_shape *x, int stage, struct schedule *out) {
+void pp_h2_order(const struct pp_shape *x, int stage, struct schedule *out) {
     int warm = 2 * (x->n_stages - 1 - stage);
     pp_count(x, (struct pp_count){.warm = warm, .group = x->n_microbatches, .late = 2 * stage}, out);
 }
-static int h2_peak(const struct pp_shape *x, int stage) {
+int pp_h2_peak(const struct pp_shape *x, int stage) {
     (void)stage;
     return (int)min64(2 * x->n_stages - 1, x->n_microbatches);
 }
-static double h2_bubble(const struct pp_shape *x, const struct pp_work *t) {
+double pp_h2_bubble(const struct pp_shape *x, const struct pp_work *t) {
     return (x->n_stages - 1) * (t->f + t->bi - 2 * t->w);
 }
-const struct pp_schedule pp_zb_h2 = {.name = "zb-h2", .place = &pp_wind, .split_weight = true, .order = h2_order,
-                                     .peak = h2_peak, .bubble = h2_bubble, .bubble_text = "(p-1)(F+Bi-2W)"};
-
-/* ---- interleaved, W apart ---- */
-static void interleaved_order(const struct pp_shape *x, int stage, struct schedule *out) {
-    int after = x->n_stages - 1 - stage, warm = x->n_chunks == 1 ? after : 2 * after + (x->n_chunks - 1) * x->n_stages;
-    pp_count(x, (struct pp_count){.warm = warm, .group = x->n_stages, .late = stage}, out);
-}
-const struct pp_schedule pp_interleaved_zb = {
-    .name = "interleaved-zb", .place = &pp_wind, .chunked = true, .grouped = true, .split_weight = true,
-    .order = interleaved_order, .depth = pp_simulated_depth};

@@ -4,6 +4,7 @@
  * overwritten while it is needed, and no unneeded version is kept. The tables repeat without deadlock. */
 #include "pp/pp_check.h"
 #include "pp/pp_timeline.h"
+#include "pp/test_pp_picture.h"
 #include "tests/test.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +25,9 @@ static int formula(int schedule, int p, int k, int stage, int t, bool backward) 
 }
 
 /* Walk a stage's table. Every action must read the version of the formula, which n_versions slots must still hold.
- * @return the fault, or NULL */
+ * @return the fault, or NULL; static storage */
 static const char *walk(const struct schedule *s, int schedule, int p, int k, int stage, int n_versions) {
+    static char text[128];
     struct schedule all;
     const char *wrong = NULL;
     pp_unroll(s, UPDATES, &all);
@@ -33,18 +35,22 @@ static const char *walk(const struct schedule *s, int schedule, int p, int k, in
         const struct action *a = &all.actions[i];
         int newest = done / k, version = at_least_0(newest - a->age);
         if (!action_is_compute(a->kind)) continue;
+        int right = formula(schedule, p, k, stage, a->microbatch, a->kind == ACTION_B);
         if (a->age < 0) wrong = "weights that are not there yet";
-        else if (version != formula(schedule, p, k, stage, a->microbatch, a->kind == ACTION_B))
-            wrong = "weights of another update than its formula says";
+        else if (version != right) wrong = "weights of another update than its formula says";
         else if (newest - version >= n_versions) wrong = "weights that are overwritten already";
+        if (wrong)
+            snprintf(text, sizeof text, "%s: %s of microbatch %d reads those of %d updates, right is %d", wrong,
+                     action_name(a->kind), a->microbatch, version, right);
         done += a->kind == ACTION_B;
     }
     free(all.actions);
-    return wrong;
+    return wrong ? text : NULL;
 }
 
-static void each(void (*visit)(int schedule, int p, int k, int stage, const struct schedule *)) {
-    for (int schedule = N_SYNCHRONOUS; schedule < N_SCHEDULES; schedule++)
+typedef void visitor(int schedule, int p, int k, int stage, const struct schedule *);
+static void each_of(int first, int end, visitor *visit) {
+    for (int schedule = first; schedule < end; schedule++)
         for (int p = 1; p <= MAX_P; p++)
             for (int k = 1; k <= MAX_K; k++) {
                 const struct pp_shape x = pp_shape_of(pp_schedule_at(schedule), p, 1, k);
@@ -61,12 +67,30 @@ static void each(void (*visit)(int schedule, int p, int k, int stage, const stru
             }
 }
 
+static void each(visitor *visit) { each_of(N_SYNCHRONOUS, N_SCHEDULES, visit); }
+
 static void check_reads(int schedule, int p, int k, int stage, const struct schedule *s) {
     const char *wrong = walk(s, schedule, p, k, stage, s->n_versions);
-    if (wrong) fail_msg("%s p=%d k=%d stage %d reads %s", pp_schedule_at(schedule)->name, p, k, stage, wrong);
+    const struct pp_schedule *row = pp_schedule_at(schedule);
+    if (wrong) fail_drawn(row, p, 1, k, "%s p=%d k=%d stage %d reads %s", row->name, p, k, stage, wrong);
 }
 TEST(test_every_microbatch_reads_what_its_formula_says) {
     each(check_reads);
+}
+
+static void check_ages(int schedule, int p, int k, int stage, const struct schedule *s) {
+    const char *wrong = walk(s, schedule, p, k, stage, MAX_P + 2);
+    const struct pp_schedule *row = pp_schedule_at(schedule);
+    if (wrong) fail_drawn(row, p, 1, k, "%s p=%d k=%d stage %d reads %s", row->name, p, k, stage, wrong);
+}
+TEST(test_pipedream_reads_what_its_formula_says) {
+    each_of(SCHEDULE_PIPEDREAM, SCHEDULE_PIPEDREAM + 1, check_ages);
+}
+TEST(test_vertical_sync_reads_what_its_formula_says) {
+    each_of(SCHEDULE_VERTICAL, SCHEDULE_VERTICAL + 1, check_ages);
+}
+TEST(test_2bw_reads_what_its_formula_says) {
+    each_of(SCHEDULE_2BW, SCHEDULE_2BW + 1, check_ages);
 }
 
 /* 2BW has two versions by its name, also on stages that read only one. */
@@ -74,8 +98,8 @@ static void check_versions(int schedule, int p, int k, int stage, const struct s
     check_reads(schedule, p, k, stage, s);                           /* n_versions are enough */
     bool fewer_would_do = s->n_versions > 1 && !walk(s, schedule, p, k, stage, s->n_versions - 1);
     if (fewer_would_do && schedule != SCHEDULE_2BW)
-        fail_msg("%s p=%d k=%d stage %d keeps %d versions, and one less would do", pp_schedule_at(schedule)->name, p, k,
-                 stage, s->n_versions);
+        fail_drawn(pp_schedule_at(schedule), p, 1, k, "%s p=%d k=%d stage %d keeps %d versions, and one less would do",
+                   pp_schedule_at(schedule)->name, p, k, stage, s->n_versions);
 }
 TEST(test_no_version_is_kept_for_nothing) {
     each(check_versions);
@@ -120,6 +144,8 @@ TEST(test_the_fill_the_steps_and_the_drain_are_sound) {
             }
 }
 
-TESTS(unit_test(test_every_microbatch_reads_what_its_formula_says), unit_test(test_no_version_is_kept_for_nothing),
+TESTS(unit_test(test_every_microbatch_reads_what_its_formula_says),
+      unit_test(test_pipedream_reads_what_its_formula_says), unit_test(test_vertical_sync_reads_what_its_formula_says),
+      unit_test(test_2bw_reads_what_its_formula_says), unit_test(test_no_version_is_kept_for_nothing),
       unit_test(test_frames_taken_in_turns_never_collide),
       unit_test(test_the_fill_the_steps_and_the_drain_are_sound))

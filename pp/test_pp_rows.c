@@ -5,6 +5,7 @@
 #include "pp/pp_check.h"
 #include "pp/pp_orders.h"
 #include "pp/pp_timeline.h"
+#include "pp/test_pp_picture.h"
 #include "tests/test.h"
 #include <math.h>
 #include <stdio.h>
@@ -45,7 +46,10 @@ static void drop(struct made *m) {
 }
 
 static void require(bool ok, const struct made *m, const char *what) {
-    if (!ok) fail_msg("%s p=%d v=%d m=%d: %s", m->row->name, m->x.n_stages, m->x.n_chunks, m->x.n_microbatches, what);
+    const struct pp_shape *x = &m->x;
+    if (!ok)
+        fail_drawn(m->row, x->n_stages, x->n_chunks, x->n_microbatches, "%s p=%d v=%d m=%d: %s", m->row->name,
+                   x->n_stages, x->n_chunks, x->n_microbatches, what);
 }
 
 static void each_row(struct pp_work work, int max_p, void (*visit)(struct made *, struct pp_work)) {
@@ -78,17 +82,18 @@ static void check_bubble(struct made *m, struct pp_work work) {
         (m->row->split_weight && !alike && m->x.n_microbatches < 3 * m->x.n_stages))
         return;
     double bubble = timeline_bubble(&m->line, m->stage), formula = m->row->bubble(&m->x, &work);
-    if (fabs(bubble - formula) > 1e-9)
-        fail_msg("%s p=%d v=%d m=%d: a bubble of %g, and by its closed form %g", m->row->name, m->x.n_stages,
-                 m->x.n_chunks, m->x.n_microbatches, bubble, formula);
+    char text[80];
+    snprintf(text, sizeof text, "a bubble of %g, and by its closed form %g", bubble, formula);
+    require(fabs(bubble - formula) <= 1e-9, m, text);
 }
 static void check_peaks(struct made *m, struct pp_work work) {
     (void)work;
-    for (int i = 0; m->row->peak && i < m->x.n_stages; i++)
-        if (pp_peak_in_flight(&m->stage[i]) != m->row->peak(&m->x, i))
-            fail_msg("%s p=%d v=%d m=%d: stage %d has %d in flight, and by its closed form %d", m->row->name,
-                     m->x.n_stages, m->x.n_chunks, m->x.n_microbatches, i, pp_peak_in_flight(&m->stage[i]),
-                     m->row->peak(&m->x, i));
+    for (int i = 0; m->row->peak && i < m->x.n_stages; i++) {
+        int peak = pp_peak_in_flight(&m->stage[i]), formula = m->row->peak(&m->x, i);
+        char text[80];
+        snprintf(text, sizeof text, "stage %d has %d in flight, and by its closed form %d", i, peak, formula);
+        require(peak == formula, m, text);
+    }
 }
 TEST(test_every_rows_bubble_is_its_closed_form) {
     each_row((struct pp_work){1, 1, 1}, 12, check_bubble);

@@ -4,6 +4,7 @@
 #include "lib/run/plan.h"
 #include "pp/pp_schedule.h"
 #include "pp/pp_timeline.h"
+#include "pp/test_pp_picture.h"
 #include "tests/test.h"
 #include <limits.h>
 #include <math.h>
@@ -25,7 +26,8 @@ static void table_fini(struct table *t) {
 
 /* A failure must print its table, one of a thousand. */
 static void require(bool ok, const struct table *t, int stage, const char *what) {
-    if (!ok) fail_msg("%s p=%d m=%d stage %d: %s", t->row->name, t->p, t->m, stage, what);
+    if (!ok)
+        fail_drawn(t->row, t->p, 1, t->m, "%s p=%d m=%d stage %d: %s", t->row->name, t->p, t->m, stage, what);
 }
 
 static void each_table(void (*visit)(const struct table *)) {

@@ -2,6 +2,7 @@
  *
  * Which layer is on which stage: even, uneven, as given, and every invalid way to give it. */
 #include "driver/recipe.h"
+#include "lib/base/stage_notation.h"
 #include "pp/pp.h"
 #include "tests/test.h"
 #include <stdio.h>
@@ -66,6 +67,30 @@ TEST(test_pp_split_does_as_told) {
     assert_string_equal(stages(3, 1, "3"), "0 0 0");
 }
 
+/* Source: Megatron-Core, docs of --pipeline-model-parallel-layout. Here no stage is without a layer. */
+TEST(test_pp_split_reads_megatron_s_notation) {
+    char counts[256], text[64];
+    static const char *const PAIRS[][2] = {
+        {"Et*3|(tt|)*3,tL", "3,2,2,2,1"}, {"Et*2|(t*2|)*34,t*2L", NULL}, {"Et|tL", "1,1"}, {"t|t", "1,1"},
+        {"E|tL", ""}, {"Et||tL", ""}, {"Et|tL|", ""}, {"Et|Et", ""}, {"EtL|t", ""}, {"Et|m|tL", ""}, {"Et*0|tL", ""},
+        {"Et*|tL", ""}, {"(t|)*2(", ""}, {"((t|)*2)*2t", ""}, {"Et*99999999", ""}, {"(t*4000|)*4000t", ""}, {"t)", ""}};
+    for (size_t i = 0; i < sizeof PAIRS / sizeof *PAIRS; i++) {
+        const char *got = stage_notation_counts(PAIRS[i][0], counts, sizeof counts);
+        if (PAIRS[i][1]) assert_string_equal(got, PAIRS[i][1]);
+        else assert_int_equal(strlen(got), 2 * 36 - 1);
+    }
+    assert_string_equal(stages(8, 3, "Et*2|t*5|tL"), "0 0 1 1 1 1 1 2");
+    static const char *const BACK[][2] = {{"3,2,2,2,1", "Et*3|(t*2|)*3tL"}, {"1,1", "Et|tL"}, {"8", "Et*8L"},
+                                          {"2,1,1,4,4,3", "Et*2|(t|)*2(t*4|)*2t*3L"}};
+    for (size_t i = 0; i < sizeof BACK / sizeof *BACK; i++) {
+        assert_true(stage_notation_write(BACK[i][0], text, sizeof text));
+        assert_string_equal(text, BACK[i][1]);
+        assert_string_equal(stage_notation_counts(text, counts, sizeof counts), BACK[i][0]);
+    }
+    assert_false(stage_notation_write("3,2,2,2,1", text, 8));
+    assert_false(stage_notation_write("3,,1", text, sizeof text));
+}
+
 TEST(test_pp_split_refuses_every_bad_form) {
     static const char *const bad[] = {"8",
                                       "3,4",
@@ -120,5 +145,6 @@ TEST(test_pp_is_wanted_when_anything_of_it_is_asked_for) {
 
 TESTS(unit_test(test_pp_split_is_even_where_it_can_be), unit_test(test_pp_split_gives_the_first_stages_one_more),
       unit_test(test_pp_split_of_every_size_is_a_partition), unit_test(test_pp_split_does_as_told),
+      unit_test(test_pp_split_reads_megatron_s_notation),
       unit_test(test_pp_split_refuses_every_bad_form), unit_test(test_pp_split_refuses_more_stages_than_layers),
       unit_test(test_pp_is_wanted_when_anything_of_it_is_asked_for))

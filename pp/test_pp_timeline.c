@@ -4,6 +4,7 @@
  * Times are integers, which doubles add exactly, so tests compare with ==. */
 #include "pp/pp_schedule.h"
 #include "pp/pp_timeline.h"
+#include "pp/test_pp_picture.h"
 #include "tests/test.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -29,7 +30,9 @@ static struct timeline run(const struct table *t, int depth, double forward, dou
 
 /* A failure must print its table. */
 static void require(bool ok, const struct table *t, int stage, const char *what) {
-    if (!ok) fail_msg("%s p=%d v=%d m=%d stage %d: %s", t->row->name, t->p, t->v, t->m, stage, what);
+    if (!ok)
+        fail_drawn(t->row, t->p, t->v, t->m, "%s p=%d v=%d m=%d stage %d: %s", t->row->name, t->p, t->v, t->m, stage,
+                   what);
 }
 
 /* ---- closed forms, written here independently of the module's ---- */

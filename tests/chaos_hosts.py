@@ -1,11 +1,11 @@
-"""Elastic jobs on three hosts, all of them this one, whose agents and ranks are killed and stopped at random: one line a run, "ok NAME" or
-"not ok NAME: why".
+"""Elastic jobs on three hosts, all of them this one, whose agents and ranks are killed and stopped at random: one line
+a run, "ok NAME" or "not ok NAME: why".
 
   python3 tests/chaos_hosts.py BUILD WORK FIRST_SEED RUNS
 
-Of every second run the agents are no children of launch, which cannot end them: a stopped agent's ranks live on, as behind a cut network.
-The seed says which layout a run has, which rank or host is hurt, how and when: also before the job has begun, and
-during the recovery from the act before. Then
+Of every second run the agents are no children of launch, which cannot end them: a stopped agent's ranks live on, as
+behind a cut network. The seed says which layout a run has, which rank or host is hurt, how and when: also before the
+job has begun, and during the recovery from the act before. Then
   the job has come to its end: every step is in the metrics, and the loss of each row is within 1e-10 (fp64) of that of
     a run without kills
   or it has ended with the line that says why it must not go on: too few are left, or half of the ranks may live out of
@@ -20,9 +20,11 @@ import subprocess
 import sys
 import time
 
-TRAIN = ("train --data DEMO --layers 2 --hidden 64 --heads 4 --seq 32 --global-batch 12 --dropout 0.1 --val-fraction 0 --threads 1 "
+TRAIN = ("train --data DEMO --layers 2 --hidden 64 --heads 4 --seq 32 --global-batch 12 --dropout 0.1 --val-fraction 0 "
+         "--threads 1 "
          "--precision fp64 --steps 40 --save-every 10 --log info --inject slow=0,15").split()
-LAYOUTS = ["--dp 4", "--dp 4 --zero 1", "--dp 4 --zero 2", "--dp 4 --zero 3", "--dp 2 --tp 2 --zero 1", "--dp 2 --pp 2 --zero 3"]
+LAYOUTS = ["--dp 4", "--dp 4 --zero 1", "--dp 4 --zero 2", "--dp 4 --zero 3", "--dp 2 --tp 2 --zero 1",
+           "--dp 2 --pp 2 --zero 3"]
 HOSTS = ["--host 127.0.0.2:2,127.0.0.3:2,127.0.0.4:2 --spares 2", "--host 127.0.0.2:2,127.0.0.3:1,127.0.0.4:1"]
 MUST_END = ["so none does", "are left, and --elastic", "before the job began", "what should start its agent"]
 FAR = '#!/bin/sh\nexec 3<&0\nsetsid "$@" <&3 &\nexec sleep 300\n'
@@ -46,14 +48,16 @@ def processes(mark, word=None, rank=None):
                 words = file.read().decode(errors="replace").split("\0")
         except OSError:
             continue
-        if mark in environment and (word is None or word in words) and (rank is None or f"OMPI_COMM_WORLD_RANK={rank}" in environment):
+        if mark in environment and (word is None or word in words) \
+                and (rank is None or f"OMPI_COMM_WORLD_RANK={rank}" in environment):
             found.append(int(pid))
     return found
 
 
 def hurt(draw, mark):
     """One act. @return what it was"""
-    what, host, rank = draw.choice(["agent", "agent", "stop", "rank"]), f"127.0.0.{draw.randrange(2, 5)}", draw.randrange(6)
+    what, host, rank = draw.choice(
+        ["agent", "agent", "stop", "rank"]), f"127.0.0.{draw.randrange(2, 5)}", draw.randrange(6)
     for pid in (processes(mark, rank=rank) if what == "rank" else processes(mark, word=host))[:1]:
         try:
             os.kill(pid, signal.SIGSTOP if what == "stop" else signal.SIGKILL)
@@ -72,7 +76,8 @@ def one_run(exe, train, work, seed, whole):
     layout = draw.choice(LAYOUTS)
     words += train + layout.split() + ["--replicate-every", "1", "--save", saved, "--metrics", rows]
     environment = dict(os.environ, **{MARK: mark.split("=")[1]})
-    job = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    job = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                           stderr=subprocess.PIPE, text=True)
     for _ in range(draw.choice([1, 1, 2])):
         time.sleep(draw.uniform(0.05, 3))
         acts.append(hurt(draw, mark))
@@ -101,7 +106,8 @@ def main():
     exe = os.path.join(os.path.abspath(build), "trivium")
     train = [os.path.abspath("configs/demo.txt") if word == "DEMO" else word for word in TRAIN]
     rows = os.path.join(work, "rows")
-    subprocess.run([exe] + train + ["--save", os.path.join(work, "saved"), "--metrics", rows], check=True, stdout=subprocess.DEVNULL,
+    subprocess.run([exe] + train + ["--save", os.path.join(work, "saved"), "--metrics", rows], check=True,
+                   stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL)
     whole = dict(losses(rows))
     with open(os.path.join(work, "far"), "w") as file:

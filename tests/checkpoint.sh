@@ -1,10 +1,11 @@
 #!/bin/bash
-# Kill at any moment, restart, and nothing is lost: a job that saves all the time is killed at a random moment, a rank of it or all of it,
-# as often as not in the middle of a save. It is started again from `latest`, and the last checkpoint must have the
-# bytes of that of a job without a kill.
+# Kill at any moment, restart, and nothing is lost: a job that saves all the time is killed at a random moment, a rank
+# of it or all of it, as often as not in the middle of a save. It is started again from `latest`, and the last
+# checkpoint must have the bytes of that of a job without a kill.
 #
-# Run from the project's root. BUILD: where the program is (default: build). KILLS: how many runs are killed (default: 5). SEED: which
-# moments (default: from the clock, and said).
+# Run from the project's root. BUILD: where the program is (default: build). KILLS: how many runs are killed (default:
+# 5). SEED: which moments (default: from the clock, and said). ASYNC=1: instead, what tests/more/checkpoint.sh has.
+# ALL=1: that, too.
 set -u -o pipefail
 build=$(cd "${BUILD:-build}" && pwd) || exit 1
 trivium=$build/trivium
@@ -25,8 +26,10 @@ cd "$work" || exit 1
 job() { # SAVE [ARGUMENTS...]
     local save=$1
     shift
-    env "$marker" "$trivium" launch -n 4 train --device cpu --threads 1 --data "$demo" --layers 2 --hidden 64 --heads 4 --seq 32 --global-batch 8 --steps $steps \
-        --dp 2 --tp 2 --zero 1 --dropout 0.1 --val-fraction 0 --log warn --metrics "" --save "$save" --save-every 1 --keep 2 "$@"
+    env "$marker" "$trivium" launch -n 4 train --device cpu --threads 1 --data "$demo" --layers 2 --hidden 64 \
+        --heads 4 --seq 32 --global-batch 8 --steps $steps \
+        --dp 2 --tp 2 --zero 1 --dropout 0.1 --val-fraction 0 --log warn --metrics "" --save "$save" \
+        --save-every 1 --keep 2 "$@"
 }
 
 whole=whole # the job without a kill,
@@ -53,7 +56,8 @@ kill_one_run() { # NUMBER. Every other one is killed while a thread writes
     [ $(($1 % 2)) = 0 ] || beside=(--save-async)
     beside+=("${options[@]}")
     job "$save" "${beside[@]}" >/dev/null 2>&1 &
-    wait_for_first "$save" || { echo "not ok killed_job_$1_resumes no checkpoint within a minute"; end_all; wait; return; }
+    wait_for_first "$save" ||
+        { echo "not ok killed_job_$1_resumes no checkpoint within a minute"; end_all; wait; return; }
     sleep 0.$((RANDOM % 60 + 10))
     if [ $((RANDOM % 2)) = 0 ]; then victims=$(pids $((RANDOM % 4))); else victims=$(pids); fi
     # shellcheck disable=SC2086 # several
@@ -61,7 +65,8 @@ kill_one_run() { # NUMBER. Every other one is killed while a thread writes
     wait
     end_all
     if ! job "$save" "${options[@]}" --resume "$save" >resumed 2>&1; then
-        echo "not ok killed_job_$1_resumes (SEED=$seed) what latest names, $(cat "$save/latest"), cannot be resumed: $(grep E_ resumed)"
+        echo "not ok killed_job_$1_resumes (SEED=$seed) what latest names, $(cat \
+            "$save/latest"), cannot be resumed: $(grep E_ resumed)"
     elif ! same_bytes "$save"; then
         echo "not ok killed_job_$1_resumes (SEED=$seed) it ends with other bytes"
     else
@@ -74,7 +79,9 @@ kill_one_run() { # NUMBER. Every other one is killed while a thread writes
 stops() { # NAME SAVE CODE
     local name=$1 save=$2 code=$3
     if [ "$code" != 75 ]; then echo "not ok $name exit code $code, not 75"; return; fi
-    if ! job "$save" --resume "$save" >resumed 2>&1; then echo "not ok $name cannot be resumed: $(grep E_ resumed)"; return; fi
+    if ! job "$save" --resume "$save" >resumed 2>&1; then
+        echo "not ok $name cannot be resumed: $(grep E_ resumed)"; return
+    fi
     if same_bytes "$save"; then echo "ok $name"; else echo "not ok $name it ends with other bytes"; fi
 }
 
@@ -93,16 +100,22 @@ time_is_up() {
     stops time_limit_stops limited $?
 }
 
-# Replicas that train apart have one model every 101 steps only: the job goes on until then. (One time in a hundred it is there already.)
+# Replicas that train apart have one model every 101 steps only: the job goes on until then. (One time in a hundred it
+# is there already.)
 time_is_up_between_two_averages() {
     local name=time_limit_waits_for_the_average step code
     job apart --zero 0 --local-steps 101 --save-every 101000 --steps 101000 --time-limit 0.1 >/dev/null 2>&1
     code=$?
     step=$(sed 's/step-0*//' apart/latest)
-    if [ $code = 75 ] && [ $((step % 101)) = 0 ]; then echo "ok $name"; else echo "not ok $name code $code at step $step"; fi
+    if [ $code = 75 ] && [ $((step % 101)) = 0 ]; then
+        echo "ok $name"
+    else
+        echo "not ok $name code $code at step $step"
+    fi
 }
 
-# Runs bash text with a small file system of its own in the folder `disk`; job works in it. Code 77: none can be mounted here.
+# Runs bash text with a small file system of its own in the folder `disk`; job works in it. Code 77: none can be mounted
+# here.
 with_a_disk() { # SIZE TEXT
     unshare -m true 2>/dev/null || return 77
     mkdir -p disk
@@ -112,29 +125,46 @@ with_a_disk() { # SIZE TEXT
         $2" 2>/dev/null
 }
 
-# There is room for one checkpoint and a half: the first is saved, the others fail and are counted, and the first is whole.
+# There is room for one checkpoint and a half: the first is saved, the others fail and are counted, and the first is
+# whole.
 on_a_full_disk() { # NAME [OPTION]
     local name=$1 code
-    with_a_disk 2300k "job disk ${2-} --metrics full.jsonl >full 2>&1; code=\$?; $trivium checkpoint inspect disk >inspected 2>&1 || exit 76; exit \$code"
+    with_a_disk 2300k \
+        "job disk ${2-} --metrics full.jsonl >full 2>&1; code=\$?
+        $trivium checkpoint inspect disk >inspected 2>&1 || exit 76; exit \$code"
     code=$?
     if [ $code = 77 ]; then echo "skip $name no file system can be mounted here"; return; fi
     if [ $code != 1 ]; then echo "not ok $name code $code, not 1: $(cat inspected)"; return; fi
-    if [ "$(grep -c "E_" full)" != 1 ] || ! grep -q "E_IO.*No space left on device" full; then echo "not ok $name says $(grep E_ full)"; return; fi
-    if ! grep -q "step-00000001" inspected; then echo "not ok $name another one is latest: $(head -3 inspected)"; return; fi
-    if ! grep -q "\"step\":$steps,\"save_ms\".*\"save_failures\":$((steps - 1))}" full.jsonl; then echo "not ok $name counts $(grep save_failures full.jsonl | tail -1)"; return; fi
+    if [ "$(grep -c "E_" full)" != 1 ] || ! grep -q "E_IO.*No space left on device" full; then
+        echo "not ok $name says $(grep E_ full)"; return
+    fi
+    if ! grep -q "step-00000001" inspected; then
+        echo "not ok $name another one is latest: $(head -3 inspected)"; return
+    fi
+    if ! grep -q "\"step\":$steps,\"save_ms\".*\"save_failures\":$((steps - 1))}" full.jsonl; then
+        echo "not ok $name counts $(grep save_failures full.jsonl | tail -1)"; return
+    fi
     echo "ok $name"
 }
 
 # What was saved loads; nothing more can be saved in its folder.
 on_a_read_only_disk() {
     local code
-    with_a_disk 9m "job disk --save-every 23 --steps 23 >/dev/null 2>&1 || exit 76; mount -o remount,ro disk; job disk --resume disk >full 2>&1; code=\$?
+    with_a_disk 9m \
+        "job disk --save-every 23 --steps 23 >/dev/null 2>&1 || exit 76; mount -o remount,ro disk
+        job disk --resume disk >full 2>&1; code=\$?
         $trivium checkpoint inspect disk >inspected 2>&1 || exit 76; exit \$code"
     code=$?
     if [ $code = 77 ]; then echo "skip read_only_disk no file system can be mounted here"; return; fi
     if [ $code != 1 ]; then echo "not ok read_only_disk code $code, not 1: $(cat inspected)"; return; fi
-    if [ "$(grep -c "E_" full)" != 1 ] || ! grep -q "E_IO.*Read-only file system" full; then echo "not ok read_only_disk says $(cat full)"; return; fi
-    if grep -q "step-00000023" inspected; then echo "ok read_only_disk"; else echo "not ok read_only_disk $(head -3 inspected)"; fi
+    if [ "$(grep -c "E_" full)" != 1 ] || ! grep -q "E_IO.*Read-only file system" full; then
+        echo "not ok read_only_disk says $(cat full)"; return
+    fi
+    if grep -q "step-00000023" inspected; then
+        echo "ok read_only_disk"
+    else
+        echo "not ok read_only_disk $(head -3 inspected)"
+    fi
 }
 
 # Rows of metrics that cannot be written are worth a line, and no step: training ends as it would, with code 1.
@@ -155,11 +185,14 @@ metrics_on_a_full_disk() {
     with_a_disk 2300k "job disk --metrics disk/metrics.jsonl >full 2>&1" &
     local pid=$! until=$((SECONDS + 60))
     while kill -0 $pid 2>/dev/null && [ $SECONDS -lt $until ]; do sleep 0.1; done
-    if kill -0 $pid 2>/dev/null; then echo "not ok metrics_on_a_full_disk still there after a minute"; end_all; wait; return; fi
+    if kill -0 $pid 2>/dev/null; then
+        echo "not ok metrics_on_a_full_disk still there after a minute"; end_all; wait; return
+    fi
     wait $pid
     code=$?
     if [ $code = 77 ]; then echo "skip metrics_on_a_full_disk no file system can be mounted here"; return; fi
-    if [ $code = 1 ] && [ "$(grep -c "E_" full)" = 1 ] && grep -q "E_IO.*No space left on device" full; then echo "ok metrics_on_a_full_disk"
+    if [ $code = 1 ] && [ "$(grep -c "E_" full)" = 1 ] && grep -q "E_IO.*No space left on device" full; then
+        echo "ok metrics_on_a_full_disk"
     else echo "not ok metrics_on_a_full_disk code $code: $(grep E_ full)"; fi
 }
 
@@ -265,37 +298,45 @@ two_jobs() { # NAME [OPTION]
 
 # Started together: one trains, and the other gets that line.
 two_jobs_at_once() {
-    local name=two_jobs_at_once codes=() endless="--steps 1000000 --time-limit 6" # longer than either waits for the other to end
+    # longer than either waits for the other to end
+    local name=two_jobs_at_once codes=() endless="--steps 1000000 --time-limit 6"
     # shellcheck disable=SC2086 # words
     { job at-once $endless >one 2>&1 & job at-once $endless >two 2>&1 & }
     wait %1; codes+=($?)
     wait %2; codes+=($?)
     if [ $((codes[0] + codes[1])) != 76 ]; then echo "not ok $name codes ${codes[*]}: $(head -qn 1 one two)"; return; fi
-    if [ "$(cat one two | grep -vc '^stopped after step')" != 1 ] || ! grep -q "at-once is used by another job: process" one two
+    if [ "$(cat one two | grep -vc '^stopped after step')" != 1 ] ||
+        ! grep -q "at-once is used by another job: process" one two
     then echo "not ok $name says $(cat one two)"; return; fi
     if job at-once --steps 1000000 --resume at-once --time-limit 0.1 >two 2>&1; [ $? = 75 ]; then echo "ok $name"
     else echo "not ok $name what one of them saved does not go on: $(head -1 two)"; fi
 }
 
+async() {
+    room_is_made_meanwhile room_is_made_beside_training --save-async
+    two_jobs two_jobs_beside_training --save-async
+    on_a_full_disk full_disk_beside_training --save-async
+    time_is_up_between_two_averages
+}
+[ -z "${ASYNC-}${ALL-}" ] || async
+[ -z "${ASYNC-}" ] || exit 0
 damages
 room_is_made
 room_is_made_meanwhile room_is_made_meanwhile
-room_is_made_meanwhile room_is_made_beside_training --save-async
 two_jobs two_jobs
-two_jobs two_jobs_beside_training --save-async
 two_jobs_at_once
 on_a_read_only_disk
 metrics_that_cannot_be_written
 metrics_on_a_full_disk
 on_a_full_disk full_disk
-on_a_full_disk full_disk_beside_training --save-async
 asked_to_stop USR1 usr1_stops
 asked_to_stop TERM term_stops
 time_is_up
-time_is_up_between_two_averages
 for ((i = 1; i <= kills; i++)); do kill_one_run $i; done
 
-# Without a flush: a checkpoint is one, so a job that is killed between two has lost no more than what came after the first.
-whole=whole-2bw options=(--dp 1 --tp 1 --pp 4 --zero 0 --layers 4 --schedule 2bw --micro-batch 1 --clip 0 --save-every 3)
+# Without a flush: a checkpoint is one, so a job that is killed between two has lost no more than what came after the
+# first.
+whole=whole-2bw options=(--dp 1 --tp 1 --pp 4 --zero 0 --layers 4 --schedule 2bw --micro-batch 1 --clip 0 \
+    --save-every 3)
 job whole-2bw "${options[@]}" || { echo "not ok killed_job_of_2bw a job without a kill fails"; exit 1; }
 for ((i = kills + 1; i <= kills + 2; i++)); do kill_one_run $i; done

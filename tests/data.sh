@@ -1,6 +1,7 @@
 #!/bin/bash
-# trivium data, from outside: text becomes tokens and comes back, files of tokens are what other programs take them for (a Megatron
-# reader and writer of their own, in Python), and bad requests are one line. Then a few training steps on such files.
+# trivium data, from outside: text becomes tokens and comes back, files of tokens are what other programs take them for
+# (a Megatron reader and writer of their own, in Python), and bad requests are one line. Then a few training steps on
+# such files.
 #
 # Run from the project's root. BUILD: where the program is (default: build).
 set -u -o pipefail
@@ -52,8 +53,8 @@ same() { # NAME FILE FILE
     if cmp "$2" "$3" >err 2>&1; then echo "ok $1"; else not_ok "$1" "they differ"; fi
 }
 
-# What another program makes of a token file: reads llm.c's or Megatron's, without a word of ours, and writes the bytes that the
-# tokens stand for. Arguments: FILE VOCAB.json
+# What another program makes of a token file: reads llm.c's or Megatron's, without a word of ours, and writes the bytes
+# that the tokens stand for. Arguments: FILE VOCAB.json
 cat >decode.py <<'END'
 import json, struct, sys
 path, vocab = sys.argv[1], json.load(open(sys.argv[2], encoding="utf-8"))
@@ -71,7 +72,8 @@ else:
     lengths = struct.unpack_from(f"<{s}i", index, 34)
     pointers = struct.unpack_from(f"<{s}q", index, 34 + 4 * s)
     ends = struct.unpack_from(f"<{d}q", index, 34 + 12 * s)
-    assert version == 1 and len(index) == 34 + 12 * s + 8 * d and ends[0] == 0 and ends[-1] == s and list(ends) == sorted(ends)
+    assert version == 1 and len(index) == 34 + 12 * s + 8 * d and ends[0] == 0 and ends[-1] == s \
+        and list(ends) == sorted(ends)
     assert sum(lengths) * size == len(data)
     sequences = [list(struct.unpack_from(f"<{n}{letter}", data, p)) for n, p in zip(lengths, pointers)]
     documents = [sum(sequences[a:b], []) for a, b in zip(ends, ends[1:])]
@@ -93,16 +95,19 @@ decodes() { # NAME FILE TEXT DOCUMENTS
 
 # ---- tokenize ----
 printf 'It'\''s  caf\xc3\xa9\t<|endoftext|>\n \xff\xfe end  ' >odd.txt
-says tokenize_writes_llmc 'vocabulary 512' '19 tokens of 35 bytes' '2 documents' -- data tokenize odd.txt --tokenizer "$bpe" --to odd.bin
+says tokenize_writes_llmc 'vocabulary 512' '19 tokens of 35 bytes' '2 documents' -- data tokenize odd.txt \
+    --tokenizer "$bpe" --to odd.bin
 decodes llmc_stands_for_the_same_bytes odd.bin odd.txt 1
-says tokenize_writes_megatron '2 documents' -- data tokenize odd.txt --vocab "$bpe/vocab.json" --merges "$bpe/merges.txt" --to meg.idx
+says tokenize_writes_megatron '2 documents' -- data tokenize odd.txt --vocab "$bpe/vocab.json" \
+    --merges "$bpe/merges.txt" --to meg.idx
 decodes megatron_stands_for_the_same_bytes meg.bin odd.txt 2
 says megatron_by_option '1 document' -- data tokenize "$demo" --tokenizer "$bpe" --to demo-meg --format megatron
 decodes the_demo_text_comes_back demo-meg.bin "$demo" 1
 says bytes_without_a_tokenizer 'vocabulary 256' '(1.00 bytes a token)' -- data tokenize "$demo" --to bytes.bin
 printf 'one ' >a.txt
 printf 'two' >b.txt
-says several_inputs '2 documents' -- data tokenize b.txt a.txt --tokenizer "$bpe" --end-of-text --to two.bin --format megatron
+says several_inputs '2 documents' -- data tokenize b.txt a.txt --tokenizer "$bpe" --end-of-text --to two.bin \
+    --format megatron
 printf 'one <|endoftext|>two<|endoftext|>' >two.txt
 decodes inputs_come_by_name_and_end two.bin two.txt 2
 
@@ -112,18 +117,26 @@ warned() { # NAME ARGUMENTS...: succeeds, and one warning says that a file is em
     local name=$1
     shift
     run "$@" || { not_ok "$name" "exit code $?"; return; }
-    if [ "$(grep -c 'empty, and passed over' err)" = 1 ]; then echo "ok $name"; else not_ok "$name" "does not warn once"; fi
+    if [ "$(grep -c 'empty, and passed over' err)" = 1 ]; then
+        echo "ok $name"
+    else
+        not_ok "$name" "does not warn once"
+    fi
 }
 warned an_empty_input_is_passed_over data tokenize a.txt empty.txt b.txt --to some.bin
 printf 'one two' >some.txt
-"$trivium" data inspect some.bin --tokens 9 2>/dev/null | grep -q 'first tokens:  111 110 101 32 116 119 111$' && echo "ok the_others_are_all_there" || not_ok the_others_are_all_there "other tokens"
-warned training_passes_over_it_too train --device cpu --threads 1 --layers 1 --hidden 16 --heads 2 --seq 16 --global-batch 4 --steps 1 --metrics "" --data "empty.txt,$demo"
+"$trivium" data inspect some.bin --tokens 9 2>/dev/null | grep -q 'first tokens:  111 110 101 32 116 119 111$' &&
+    echo "ok the_others_are_all_there" || not_ok the_others_are_all_there "other tokens"
+warned training_passes_over_it_too train --device cpu --threads 1 --layers 1 --hidden 16 --heads 2 --seq 16 \
+    --global-batch 4 --steps 1 --metrics "" --data "empty.txt,$demo"
 refuses all_inputs_empty 2 E_DATA 'is empty' data tokenize empty.txt --to x.bin
 
 # ---- inspect ----
-says inspect_llmc 'llm.c, u16 tokens' 'tokens:        19' 'ends of text:  1' 'first text:    "It' -- data inspect odd.bin --tokenizer "$bpe"
+says inspect_llmc 'llm.c, u16 tokens' 'tokens:        19' 'ends of text:  1' 'first text:    "It' \
+    -- data inspect odd.bin --tokenizer "$bpe"
 says inspect_megatron 'Megatron, u16 tokens' 'documents:     2, in 2 sequences' -- data inspect meg.bin
-says inspect_text 'text, one token a byte' 'largest token: 255' 'first tokens:  73 116' -- data inspect odd.txt --tokens 2
+says inspect_text 'text, one token a byte' 'largest token: 255' 'first tokens:  73 116' \
+    -- data inspect odd.txt --tokens 2
 says inspect_text_tokenized 'text, tokenized' 'vocab 512' -- data inspect odd.txt --tokenizer "$bpe"
 
 # ---- a file of Megatron's kind, written by another program, in an order of its own ----
@@ -131,7 +144,8 @@ if command -v python3 >/dev/null; then
     python3 - <<'END'
 import struct
 open("other.bin", "wb").write(struct.pack("<6i", 7, 8, 9, 1, 2, 3))
-open("other.idx", "wb").write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 4, 2, 3) + struct.pack("<2i", 3, 3) + struct.pack("<2q", 12, 0) + struct.pack("<3q", 0, 1, 2))
+open("other.idx", "wb").write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 4, 2, 3) + struct.pack("<2i", 3, 3)
+                              + struct.pack("<2q", 12, 0) + struct.pack("<3q", 0, 1, 2))
 END
     says another_writers_megatron 'i32 tokens' 'first tokens:  1 2 3 7 8 9' -- data inspect other.bin
 else
@@ -155,13 +169,18 @@ refuses malformed_vocabulary 2 E_FORMAT 'not JSON' data tokenize a.txt --tokeniz
 head -c 33 meg.idx >cut.idx
 cp meg.bin cut.bin
 refuses truncated_index 2 E_FORMAT 'cut.idx is truncated' data inspect cut.bin
-if [ -z "$(ls x.bin* nowhere 2>/dev/null)" ]; then echo "ok refusals_write_nothing"; else not_ok refusals_write_nothing "$(ls)"; fi
+if [ -z "$(ls x.bin* nowhere 2>/dev/null)" ]; then
+    echo "ok refusals_write_nothing"
+else
+    not_ok refusals_write_nothing "$(ls)"
+fi
 
 # ---- training: the same tokens from text, llm.c and Megatron give the same losses ----
 train() { # NAME METRICS ARGUMENTS...
     local name=$1 metrics=$2
     shift 2
-    run train --device cpu --threads 1 --layers 1 --hidden 16 --heads 2 --seq 16 --global-batch 4 --steps 3 --log warn --metrics "$metrics" "$@" ||
+    run train --device cpu --threads 1 --layers 1 --hidden 16 --heads 2 --seq 16 --global-batch 4 --steps 3 --log warn \
+        --metrics "$metrics" "$@" ||
         { not_ok "$name" "exit code $?"; return 1; }
     grep -o '"loss": *[^,]*' "$metrics" >"$metrics.loss"
 }
@@ -172,4 +191,5 @@ if train training_on_text t --data "$demo" --tokenizer "$bpe" && train training_
     same llmc_trains_as_text_does t.loss l.loss
     same megatron_trains_as_text_does t.loss m.loss
 fi
-refuses tokenizer_and_tokens 2 E_CONFIG 'leave --tokenizer out' train --device cpu --data demo.bin --tokenizer "$bpe" --vocab 512 --metrics ""
+refuses tokenizer_and_tokens 2 E_CONFIG 'leave --tokenizer out' train --device cpu --data demo.bin --tokenizer "$bpe" \
+    --vocab 512 --metrics ""

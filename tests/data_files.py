@@ -1,10 +1,10 @@
-"""Files that people give to --data, made here: what each is read as, or why it is refused; and that data inspect, data tokenize and train
-say the same of it. Prints "ok NAME" and "not ok NAME why", as a script test does.
+"""Files that people give to --data, made here: what each is read as, or why it is refused; and that data inspect, data
+tokenize and train say the same of it. Prints "ok NAME" and "not ok NAME why", as a script test does.
 
     python3 tests/data_files.py TRIVIUM FOLDER
 
-A case is a row: name of the file, --data-format, its bytes, and what is right. That is (format, tokens, the first two) of a file that is
-read, and a text that the refusal has otherwise."""
+A case is a row: name of the file, --data-format, its bytes, and what is right. That is (format, tokens, the first two)
+of a file that is read, and a text that the refusal has otherwise."""
 import bz2
 import gzip
 import io
@@ -118,7 +118,8 @@ CASES = [
     ("fairseq.idx", "auto", BESIDE["fairseq.idx"], "fairseq's index"),
     # compressed, archives, tables
     ("text.gz", "auto", gzip.compress(text), "zcat text.gz > OUT"),
-    ("text.gz", "text", gzip.compress(text, mtime=0), ("text, one token a byte", len(gzip.compress(text, mtime=0)), [31, 139])),
+    ("text.gz", "text", gzip.compress(text, mtime=0),
+     ("text, one token a byte", len(gzip.compress(text, mtime=0)), [31, 139])),
     ("text.xz", "auto", lzma.compress(text), "xzcat text.xz > OUT"),
     ("text.bz2", "auto", bz2.compress(text), "bzcat text.bz2 > OUT"),
     ("text.zst", "auto", b"\x28\xb5\x2f\xfd" + noise, "zstdcat text.zst > OUT"),
@@ -160,7 +161,8 @@ def others(name, how, right):
         return "tokenize: " + (error or said)
     if not isinstance(right, str) and (code == 0) != right[0].startswith("text"):
         return "tokenize: " + (error or said)
-    train = ["--device", "cpu", "--threads", "1", "--layers", "1", "--hidden", "8", "--heads", "1", "--seq", "16", "--global-batch", "2", "--steps", "1",
+    train = ["--device", "cpu", "--threads", "1", "--layers", "1", "--hidden", "8", "--heads", "1", "--seq", "16",
+             "--global-batch", "2", "--steps", "1",
              "--val-fraction", "0", "--vocab", "131072", "--metrics", "", "--log", "warn"]
     code, said, error = run("train", "--data", name, "--data-format", how, *train)
     if (refusal(error) != right) if isinstance(right, str) else code != 0:

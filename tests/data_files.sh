@@ -1,5 +1,6 @@
 #!/bin/bash
-# What people give to --data: a table of files of some fifty kinds, each made here, and what the program must make of it.
+# What people give to --data: a table of files of some fifty kinds, each made here, and what the program must make of
+# it.
 #
 # Run from the project's root. BUILD: where the program is (default: build).
 set -u -o pipefail

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """DLRM in PyTorch, for tests/dlrm.sh: the same numbers, and what it reaches.
 
-  dlrm_torch.py equal CLICKS CHECKPOINT METRICS   goes on from the checkpoint in fp64; the losses must be those of the rows that follow
-  dlrm_torch.py train CLICKS STEPS BATCH [THREADS]   fp32, weights and an order of its own: steps a second, loss and AUC of the last tenth
+  dlrm_torch.py equal CLICKS CHECKPOINT METRICS   goes on from the checkpoint in fp64; the losses must be those of the
+                                                  rows that follow
+  dlrm_torch.py train CLICKS STEPS BATCH [THREADS]   fp32, weights and an order of its own: steps a second, loss and AUC
+                                                     of the last tenth
 
-Tables are nn.EmbeddingBag's functional form with sparse gradients, and rowwise Adagrad is written here: coalesce, then the mean of squares.
+Tables are nn.EmbeddingBag's functional form with sparse gradients, and rowwise Adagrad is written here: coalesce, then
+the mean of squares.
 """
 import json, struct, sys, time, glob
 import numpy as np, torch
@@ -24,9 +27,13 @@ class Model:
         self.F, self.V, self.D = F, V, D
         sizes_b, sizes_t = [X] + bottom + [D], [D + F * (F + 1) // 2] + top + [1]
         p = params or {}
-        self.b = [(p.get(f'bottom.{i}.w', mat(o, n)), p.get(f'bottom.{i}.b', torch.zeros(o, dtype=dtype))) for i, (n, o) in enumerate(zip(sizes_b, sizes_b[1:]))]
-        self.t = [(p.get(f'top.{i}.w', mat(o, n)), p.get(f'top.{i}.b', torch.zeros(o, dtype=dtype))) for i, (n, o) in enumerate(zip(sizes_t, sizes_t[1:]))]
-        self.table = p.get('emb.tables', torch.randn(F, V, D, generator=g, dtype=dtype) / (3 * V) ** .5).reshape(F * V, D).contiguous()
+        self.b = [(p.get(f'bottom.{i}.w', mat(o, n)), p.get(f'bottom.{i}.b', torch.zeros(o, dtype=dtype)))
+                  for i, (n, o) in enumerate(zip(sizes_b, sizes_b[1:]))]
+        self.t = [(p.get(f'top.{i}.w', mat(o, n)), p.get(f'top.{i}.b', torch.zeros(o, dtype=dtype)))
+                  for i, (n, o) in enumerate(zip(sizes_t, sizes_t[1:]))]
+        self.table = p.get('emb.tables',
+                           torch.randn(F, V, D, generator=g, dtype=dtype)
+                           / (3 * V) ** .5).reshape(F * V, D).contiguous()
         self.kept = p.get('emb.adagrad', torch.zeros(F, V, dtype=dtype)).reshape(F * V).contiguous()
         self.dense = [x.requires_grad_() for l in self.b + self.t for x in l]
         self.table.requires_grad_()
@@ -51,7 +58,8 @@ def bags(ids, V):
     used = ids >= 0
     rows = (ids + (np.arange(F) * V)[None, :, None])[used]
     count = used.sum(2).ravel()
-    return torch.from_numpy(rows.astype(np.int64)), torch.from_numpy(np.concatenate([[0], count.cumsum()[:-1]]).astype(np.int64))
+    return torch.from_numpy(rows.astype(np.int64)), torch.from_numpy(
+        np.concatenate([[0], count.cumsum()[:-1]]).astype(np.int64))
 
 def step(m, opt, batch, clip, emb_lr, eps):
     dense, (ids, offsets), label = batch
@@ -96,12 +104,14 @@ def equal(path, checkpoint, metrics):
     p = safetensors(checkpoint)
     done = int(checkpoint.rstrip('/').split('-')[-1])
     rows = [r for r in map(json.loads, open(metrics)) if 'loss' in r and r['step'] > done]
-    m = Model(X, F, V, p['emb.tables'].shape[2], [p['bottom.0.w'].shape[0]], [p['top.0.w'].shape[0], p['top.1.w'].shape[0]], torch.float64, p)
+    m = Model(X, F, V, p['emb.tables'].shape[2], [p['bottom.0.w'].shape[0]],
+              [p['top.0.w'].shape[0], p['top.1.w'].shape[0]], torch.float64, p)
     names = [f'{k}.{i}.{x}' for k, l in (('bottom', m.b), ('top', m.t)) for i in range(len(l)) for x in 'wb']
     groups = [{'params': [t], 'weight_decay': 0.1 if n.endswith('w') else 0} for n, t in zip(names, m.dense)]
     opt = torch.optim.AdamW(groups, betas=(0.9, 0.95), eps=1e-8)
     for n, t in zip(names, m.dense):
-        opt.state[t] = {'step': torch.tensor(float(done)), 'exp_avg': p[n + '.exp_avg'].clone(), 'exp_avg_sq': p[n + '.exp_avg_sq'].clone()}
+        opt.state[t] = {'step': torch.tensor(float(done)), 'exp_avg': p[n + '.exp_avg'].clone(),
+                        'exp_avg_sq': p[n + '.exp_avg_sq'].clone()}
     batch = torch.from_numpy(dense.astype('f8')), bags(ids, V), torch.from_numpy(label.astype('f8'))
     worst = 0
     for r in rows:
@@ -124,12 +134,15 @@ def train(path, steps, B, threads):
         at = order[s * B:(s + 1) * B]
         start = time.perf_counter()
         for g in opt.param_groups: g['lr'] = lr
-        loss, _ = step(m, opt, (torch.from_numpy(dense[at]), bags(ids[at], V), torch.from_numpy(label[at].astype('f4'))), 1.0, 50 * lr, 1e-8)
+        loss, _ = step(m, opt, (torch.from_numpy(dense[at]), bags(ids[at], V),
+                                torch.from_numpy(label[at].astype('f4'))), 1.0, 50 * lr, 1e-8)
         seconds.append(time.perf_counter() - start)
     with torch.no_grad():
         logit = m(torch.from_numpy(dense[n:]), *bags(ids[n:], V), len(label) - n)
-        val = torch.nn.functional.binary_cross_entropy_with_logits(logit, torch.from_numpy(label[n:].astype('f4'))).item()
-    print(f'PyTorch: {1 / np.median(seconds[5:]):.0f} steps a second, val loss {val:.4f}, val auc {auc(logit.numpy(), label[n:]):.5f}')
+        val = torch.nn.functional.binary_cross_entropy_with_logits(logit,
+                                                                   torch.from_numpy(label[n:].astype('f4'))).item()
+    print(f'PyTorch: {1 / np.median(seconds[5:]):.0f} steps a second, val loss {val:.4f}, val auc '
+          f'{auc(logit.numpy(), label[n:]):.5f}')
 
 if __name__ == '__main__':
     if sys.argv[1] == 'equal': equal(*sys.argv[2:5])

@@ -1,6 +1,7 @@
 #!/bin/bash
-# What can be checked of the documentation without building it: headers say what a caller has to know (and tools/check-headers
-# notices where they do not), the page of options is what the program says, pages become what Doxygen reads.
+# What can be checked of the documentation without building it: headers say what a caller has to know (and
+# tools/check-headers notices where they do not), the page of options is what the program says, pages become what
+# Doxygen reads.
 #
 # Run from the project's root. BUILD: where the program is (default: build).
 # shellcheck disable=SC2016 # formulas
@@ -37,7 +38,8 @@ if tools/concepts/draw --check >"$work/out" 2>&1; then echo "ok docs_concept_fig
 else not_ok docs_concept_figures_are_what_their_scripts_make "tools/concepts/draw makes them again"; fi
 
 for figure in docs/figures/*.svg; do
-    grep -qrF --include='*.md' "figures/${figure##*/}" README.md lessons docs/*.md */README.md || grep -q '<title>Not in a handout' "$figure" || echo "$figure"
+    grep -qrF --include='*.md' "figures/${figure##*/}" README.md lessons docs/*.md */README.md ||
+        grep -q '<title>Not in a handout' "$figure" || echo "$figure"
 done >"$work/out"
 if [ ! -s "$work/out" ]; then echo "ok docs_every_figure_is_shown_by_a_page"
 else not_ok docs_every_figure_is_shown_by_a_page "these are not"; fi
@@ -58,7 +60,8 @@ lines() { grep -cF -e "]($2)" -e "\`$2\`" "$1/README.md"; } # FOLDER NAME: how m
 if [ ! -s "$work/out" ]; then echo "ok docs_indexes_name_every_page_and_tool"
 else not_ok docs_indexes_name_every_page_and_tool "see below"; fi
 
-# The how-to pages are built and tested in check-all (tests/long/how_to.sh); whether their patches still fit shows at once.
+# The how-to pages are built and tested in check-all (tests/long/how_to.sh); whether their patches still fit shows at
+# once.
 for page in docs/how-to/*.md; do
     grep -q ' file=' "$page" || continue
     rm -rf "$work/tree" && mkdir "$work/tree"
@@ -83,16 +86,21 @@ else not_ok docs_planted_mistakes_apply "see below"; fi
 # README tells how long the files are that a newcomer reads first.
 grep -oE '\]\([^) ]+\) \([0-9]+ lines\)' README.md | tr '()]' '   ' >"$work/out"
 while read -r file lines _; do echo "$(wc -l <"$file") $lines $file"; done <"$work/out" | awk '$1 != $2' >"$work/wrong"
-if [ "$(wc -l <"$work/out")" = 3 ] && [ ! -s "$work/wrong" ]; then echo "ok docs_readme_tells_the_lengths_of_three_files"
+if [ "$(wc -l <"$work/out")" = 3 ] && [ ! -s "$work/wrong" ]; then
+    echo "ok docs_readme_tells_the_lengths_of_three_files"
 else not_ok docs_readme_tells_the_lengths_of_three_files "is, said: $(cat "$work/wrong")"; fi
 
-# What a page's commands write is ignored by git, so that a tour leaves a clean tree. this.ini, plan.ini, report: the defaults.
+# What a page's commands write is ignored by git, so that a tour leaves a clean tree. this.ini, plan.ini, report: the
+# defaults.
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
     pages=(README.md docs/using.md docs/oracle.md planner/README.md)
-    grep -hoE '^    .* --(out|save|to|write|init|resume) +[^ ]+' "${pages[@]}" | grep -oE -- '--(out|save|to|write) +[^ ]+' |
+    grep -hoE '^    .* --(out|save|to|write|init|resume) +[^ ]+' "${pages[@]}" |
+        grep -oE -- '--(out|save|to|write) +[^ ]+' |
         grep -vE -- '--to (hf|llmc)$' | awk '{ print $2 }' | sort -u >"$work/written"
     printf '%s\n' this.ini plan.ini report metrics.jsonl metrics-1.jsonl >>"$work/written"
-    for name in $(cat "$work/written"); do git check-ignore -q "$name/" || git check-ignore -q "$name" || echo "$name"; done >"$work/out"
+    for name in $(cat "$work/written"); do
+        git check-ignore -q "$name/" || git check-ignore -q "$name" || echo "$name"
+    done >"$work/out"
     if [ "$(wc -l <"$work/written")" -ge 12 ] && [ ! -s "$work/out" ]; then echo "ok docs_what_a_tour_writes_is_ignored"
     else not_ok docs_what_a_tour_writes_is_ignored "of $(wc -l <"$work/written") names these are not in .gitignore"; fi
 fi
@@ -109,8 +117,8 @@ subjects() { # NAME TEXT SUBJECT: a commit with this subject is refused, with TE
     in_history commit -q --allow-empty -m "$3"
     SINCE=HEAD~1 "$history/tools/check-style" >"$work/out" 2>&1 || code=1
     if [ $code != "$([ -z "$2" ]; echo $?)" ]; then not_ok "$name" "code $code"
-    elif grep -qF -- "${2:-2 passed, 0 failed}" "$work/out"; then echo "ok $name"
-    else not_ok "$name" "does not say: ${2:-2 passed, 0 failed}"; fi
+    elif grep -qF -- "${2:-3 passed, 0 failed}" "$work/out"; then echo "ok $name"
+    else not_ok "$name" "does not say: ${2:-3 passed, 0 failed}"; fi
 }
 if command -v git >/dev/null; then
     in_history init -q
@@ -122,9 +130,18 @@ if command -v git >/dev/null; then
     subjects a_noun '' 'Change of a rank ends its epoch'
     subjects to_be_squashed 'it must be squashed' 'fixup! A fact'
     subjects with_a_full_stop 'it ends with a full stop' 'Subjects have no full stop.'
+    printf '#!/bin/bash\necho %0115d\n' 0 >"$history/tools/long" # a script without an ending
+    printf '# %0119d\n' 0 >"$history/long.py"
+    subjects beside_long_lines 'long.py:1: 121 columns; the limit is 120' 'Lines of code are refused, too'
+    if [ "$(grep -c 'columns; the limit' "$work/out")" = 1 ]; then
+        echo "ok docs_lines_of_120_columns_pass"
+    else not_ok docs_lines_of_120_columns_pass "says more"; fi
+    printf '# %0119d\n' 0 >>"$history/tools/long"
+    subjects beside_a_long_script 'tools/long:3: 121 columns' 'A script is code'
+    rm "$history/tools/long" "$history/long.py"
     git clone -q --depth 1 "file://$history" "$work/shallow"
     SINCE=$(in_history rev-parse HEAD~1) "$work/shallow/tools/check-style" >"$work/out" 2>&1
-    if grep -q '^skip the subjects' "$work/out" && grep -qx '1 passed, 0 failed' "$work/out"; then
+    if grep -q '^skip the subjects' "$work/out" && grep -qx '2 passed, 0 failed' "$work/out"; then
         echo "ok docs_subject_beyond_a_shallow_clone"
     else not_ok docs_subject_beyond_a_shallow_clone "is not skipped"; fi
 fi
@@ -138,7 +155,11 @@ if [ -f "$workflow" ]; then                                   # a handout has no
     done
     [ -x .ci/run ] || wrong+=".ci/run is no program; "
     ! grep -q 'secrets' "$workflow" || wrong+="it needs a secret; "
-    if [ -z "$wrong" ]; then echo "ok docs_the_workflow_runs_ci"; else echo "not ok docs_the_workflow_runs_ci: $wrong"; fi
+    if [ -z "$wrong" ]; then
+        echo "ok docs_the_workflow_runs_ci"
+    else
+        echo "not ok docs_the_workflow_runs_ci: $wrong"
+    fi
 fi
 
 # ---- a part that is too large, and files that need each other, in a tree of their own ----
@@ -250,7 +271,10 @@ page() { # NAME TEXT
     if grep -qxF -- "$2" "$work/out"; then echo "ok docs_page_$1"; else not_ok "docs_page_$1" "no line: $2"; fi
 }
 page title '# A page of code {#docs_page_page}'
-page prose 'Costs @f$2S(n-1)/n@f$ and $5; <a href="source:dp/small.c:3" class="anchor"><code>dp/small.c:small_meet</code></a>, <a href="docs_other_page.html#docs_other_page_a_part">the options</a>, a\@b, \--dp 2, `--tp 2`.'
+page prose \
+    'Costs @f$2S(n-1)/n@f$ and $5; <a href="source:dp/small.c:3" class="anchor">'\
+'<code>dp/small.c:small_meet</code></a>, '\
+'<a href="docs_other_page.html#docs_other_page_a_part">the options</a>, a\@b, \--dp 2, `--tp 2`.'
 page link_in_whose_text_is_a_file 'See <a href="docs_other_page.html">`dp/small.c`</a>.'
 page picture_in_a_table '| <img class="figure" src="files/docs/small.svg" width="150" alt="a --small one"/> | 2 |'
 page formula 'x_i \\ y'

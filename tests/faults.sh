@@ -1,7 +1,8 @@
 #!/bin/bash
 # Bad requests and dead peers, from outside: a job that cannot go on says one line and ends, within seconds.
 #
-#   one line   exactly one `E_CODE file:line function: ...` on standard error, with value, limit and remedy, and nothing else:
+#   one line   exactly one `E_CODE file:line function: ...` on standard error, with value, limit and remedy, and nothing
+#              else:
 #              no second rank's complaint, no mpirun boilerplate. Of a running job also launch's `postmortem: ...`
 #   exit code  of the whole job: 2 for a bad request, 1 for what happens at run time
 #   no remains no process of a job outlives it, not even one that was stopped
@@ -41,7 +42,11 @@ judge() {
     shift 3
     errors=$(grep -cE '^(\[rank [^]]*\] )?E_[A-Z]+ [a-z_]+\.c:[0-9]+ [a-z_]+: ' err)
     if [ "$code" != "$wanted" ]; then
-        if [ "$code" = 124 ]; then not_ok "$name" "did not end within $limit s"; else not_ok "$name" "exit code $code, not $wanted"; fi
+        if [ "$code" = 124 ]; then
+            not_ok "$name" "did not end within $limit s"
+        else
+            not_ok "$name" "exit code $code, not $wanted"
+        fi
         return
     fi
     if [ "$errors" != 1 ]; then not_ok "$name" "$errors error lines, not 1"; return; fi
@@ -83,7 +88,8 @@ refuses unknown_preset 2 E_CONFIG model=gpt5 tiny gpt2-124m -- train --model gpt
 refuses heads_not_dividing_hidden 2 E_CONFIG heads=3 hidden=100 "1, 2, 4, 5" -- train --hidden 100 --heads 3
 refuses world_not_dp_tp_pp 2 E_CONFIG dp=3 "needs 3 ranks" "there are 1" "launch -n 3" -- train --dp 3
 refuses world_not_a_multiple_of_tp_pp 2 E_CONFIG tp=2 pp=3 "a multiple of 6" -- train --tp 2 --pp 3 --layers 6
-refuses micro_batch_not_dividing_share 2 E_CONFIG micro-batch=3 "= 8" "1, 2, 4, 8" -- train --global-batch 8 --micro-batch 3
+refuses micro_batch_not_dividing_share 2 E_CONFIG micro-batch=3 "= 8" "1, 2, 4, 8" -- train --global-batch 8 \
+    --micro-batch 3
 refuses pp_split_for_other_stages 2 E_CONFIG pp-split=1,3 pp=1 layers=4 -- train --pp-split 1,3
 refuses pp_split_of_other_layers 2 E_CONFIG pp-split=3 layers=4 "sum to 4" -- train --pp-split 3
 refuses pp_split_not_numbers 2 E_CONFIG pp-split=4, -- train --pp-split 4,
@@ -110,10 +116,12 @@ integers() {
     local n
     for n in "$@"; do
         # shellcheck disable=SC2059 # the format is the point
-        printf "$(printf '\\x%02x\\x%02x\\x%02x\\x%02x' $((n & 255)) $((n >> 8 & 255)) $((n >> 16 & 255)) $((n >> 24 & 255)))"
+        printf "$(printf '\\x%02x\\x%02x\\x%02x\\x%02x' $((n & 255)) $((n >> 8 & 255)) $((n >> 16 & 255)) \
+            $((n >> 24 & 255)))"
     done
 }
-# llmc VERSION SAYS HAS FILE: an llm.c file of 16-bit tokens, zeros, whose header says one number of them and that has another.
+# llmc VERSION SAYS HAS FILE: an llm.c file of 16-bit tokens, zeros, whose header says one number of them and that has
+# another.
 llmc() {
     integers 20240520 "$1" "$2" >"$4"
     truncate -s $((1024 + 2 * $3)) "$4"
@@ -133,12 +141,15 @@ refuses data_is_a_directory 2 E_DATA "folder is a directory" -- train --data fol
 refuses data_is_empty 2 E_DATA "empty is empty" -- train --data empty
 refuses data_is_a_pipe 2 E_DATA "pipe is a pipe" -- train --data pipe
 refuses data_truncated 2 E_FORMAT cut.bin "truncated" "1000 tokens" 3024 2824 -- train --data cut.bin --vocab 50257
-refuses data_truncated_in_its_header 2 E_FORMAT header.bin "truncated" "100 bytes" -- train --data header.bin --vocab 50257
+refuses data_truncated_in_its_header 2 E_FORMAT header.bin "truncated" "100 bytes" -- train \
+    --data header.bin --vocab 50257
 refuses data_too_long 2 E_FORMAT long.bin "too long" -- train --data long.bin --vocab 50257
 refuses data_of_another_version 2 E_FORMAT version.bin "version 9" -- train --data version.bin --vocab 50257
 refuses data_without_vocabulary 2 E_CONFIG whole.bin vocab -- train --data whole.bin
-refuses data_shorter_than_a_batch 2 E_DATA short.txt "4 training samples" global-batch=8 -- train --data short.txt --val-fraction 0
-refuses data_shorter_than_a_sample 2 E_DATA shorter.txt "50 tokens" "seq+1 = 65" -- train --data shorter.txt --val-fraction 0
+refuses data_shorter_than_a_batch 2 E_DATA short.txt "4 training samples" global-batch=8 -- train --data short.txt \
+    --val-fraction 0
+refuses data_shorter_than_a_sample 2 E_DATA shorter.txt "50 tokens" "seq+1 = 65" -- train --data shorter.txt \
+    --val-fraction 0
 refuses validation_shorter_than_a_sample 2 E_DATA short.txt "validation part" val-fraction -- train --data short.txt
 refuses val_data_missing 2 E_DATA absent.txt -- train --val-data absent.txt
 refuses token_beyond_the_vocabulary 2 E_DATA "is not below vocab=100" "use --vocab" -- train --vocab 100 --metrics ""
@@ -148,7 +159,8 @@ chmod 000 short.txt
 if [ "$(id -u)" != 0 ]; then
     refuses data_unreadable 2 E_DATA "short.txt: Permission denied" -- train --data short.txt
 elif setpriv --bounding-set -dac_override,-dac_read_search true 2>/dev/null; then
-    setpriv --bounding-set -dac_override,-dac_read_search timeout "$limit" "$trivium" train --data short.txt >out 2>err </dev/null
+    setpriv --bounding-set -dac_override,-dac_read_search timeout "$limit" "$trivium" train --data short.txt >out \
+        2>err </dev/null
     judge data_unreadable $? 2 E_DATA "short.txt: Permission denied"
 else
     echo "skip data_unreadable: root may read everything"
@@ -179,7 +191,8 @@ refuses config_is_a_directory 2 E_DATA folder -- train --config folder
 # ---- at run time ----
 small=(--layers 2 --hidden 32 --heads 2 --seq 16 --global-batch 8 --metrics "")
 refuses metrics_unwritable 2 E_USAGE absent/metrics.jsonl "No such file" -- train --metrics absent/metrics.jsonl
-refuses non_finite_loss 1 E_NUMERIC "the loss of step" "lr=1e+06" "no weight was changed" -- train "${small[@]}" --lr 1e6 --clip 0
+refuses non_finite_loss 1 E_NUMERIC "the loss of step" "lr=1e+06" "no weight was changed" \
+    -- train "${small[@]}" --lr 1e6 --clip 0
 
 # ---- what launch itself is asked ----
 refuses launch_without_ranks 2 E_USAGE "-n 8" -- launch train
@@ -196,10 +209,12 @@ refuses min_ranks_without_restarts 2 E_USAGE "--min-ranks 1" --max-restarts -- l
 refuses ranks_unknown_command 2 E_USAGE tran -- launch -n 2 tran
 refuses ranks_unknown_option 2 "[rank 0/2" E_USAGE --layers -- launch -n 2 train --layer 3
 refuses ranks_world_not_dp_tp_pp 2 "[rank 0/2" E_CONFIG dp=3 "there are 2" -- launch -n 2 train --dp 3
-refuses ranks_global_batch_not_dividing 2 E_CONFIG dp=2 global-batch=7 "global-batch 8" -- launch -n 2 train --global-batch 7
+refuses ranks_global_batch_not_dividing 2 E_CONFIG dp=2 global-batch=7 "global-batch 8" -- launch -n 2 train \
+    --global-batch 7
 refuses ranks_pp_split 2 E_CONFIG pp-split=3,2 layers=4 pp=2 -- launch -n 2 train --pp 2 --pp-split 3,2
 refuses ranks_more_stages_than_layers 2 E_CONFIG pp=2 layers=1 "pp 1 or less" -- launch -n 2 train --pp 2 --layers 1
-refuses ranks_tp_not_dividing_heads 2 "[rank 0/4" E_CONFIG tp=4 heads=6 "1, 2, 3, 6" -- launch -n 4 train --tp 4 --heads 6 --hidden 96
+refuses ranks_tp_not_dividing_heads 2 "[rank 0/4" E_CONFIG tp=4 heads=6 "1, 2, 3, 6" -- launch -n 4 train --tp 4 \
+    --heads 6 --hidden 96
 refuses ranks_data_truncated 2 E_FORMAT cut.bin "truncated" -- launch -n 2 train --data cut.bin --vocab 50257
 refuses ranks_metrics_unwritable 2 "[rank 0/2" absent/metrics.jsonl -- launch -n 2 train --metrics absent/metrics.jsonl
 # not at set-up but in the middle of a step, and on one rank before the other
@@ -217,9 +232,11 @@ chmod +x one_bad_rank
 # Only rank 1 has other data, as a host may that has a copy of its own: its part of each batch would be of those.
 tr a-y b-z <"$demo" >other.txt
 sed 's/absent.txt/other.txt/' one_bad_rank >other_data && chmod +x other_data
-TRIVIUM_EXE=$work/other_data refuses ranks_have_the_same_data 2 "[rank 1/2" E_DATA "(here other.txt; those of rank 0 count)" -- \
+TRIVIUM_EXE=$work/other_data refuses ranks_have_the_same_data 2 "[rank 1/2" E_DATA \
+    "(here other.txt; those of rank 0 count)" -- \
     launch -n 2 train --dp 2 --steps 2 --data "$demo" --metrics ""
-TRIVIUM_EXE=$work/one_bad_rank refuses ranks_only_one_fails 2 "[rank 1/2" E_DATA absent.txt -- launch -n 2 train --metrics ""
+TRIVIUM_EXE=$work/one_bad_rank refuses ranks_only_one_fails 2 "[rank 1/2" E_DATA absent.txt \
+    -- launch -n 2 train --metrics ""
 
 # ---- what the machine does not let it have: a shell's limits, and small file systems ----
 # under LIMIT COMMAND...: with this `ulimit`
@@ -326,7 +343,8 @@ loses() {
     local name=$1 signal=$2 rank=$3 seconds=$4 job code victim started
     shift 4
     : >out # has_stepped must not see the last job's
-    env "$marker" "$trivium" launch -n 4 train "${small[@]}" --dp 2 --tp 2 --steps 1000000 --comm-timeout 3 >out 2>err </dev/null &
+    env "$marker" "$trivium" launch -n 4 train "${small[@]}" --dp 2 --tp 2 --steps 1000000 --comm-timeout 3 >out \
+        2>err </dev/null &
     job=$!
     if ! wait_for 30 has_stepped; then not_ok "$name" "no steps within 30 s"; end_all; return; fi
     victim=$(pids "$rank" | head -1)
@@ -336,7 +354,9 @@ loses() {
     wait_for 30 eval "! kill -0 $job 2>/dev/null" || end_all
     wait "$job"
     code=$?
-    if [ $((SECONDS - started)) -gt "$seconds" ]; then not_ok "$name" "ended after $((SECONDS - started)) s, not $seconds"; return; fi
+    if [ $((SECONDS - started)) -gt "$seconds" ]; then
+        not_ok "$name" "ended after $((SECONDS - started)) s, not $seconds"; return
+    fi
     judge "$name" "$code" 1 "$@"
     leaves_nothing "$name"
 }

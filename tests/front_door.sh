@@ -1,11 +1,12 @@
 #!/bin/bash
-# README: every number has a source (tests/data/front_door.txt), hours are those of the lessons' index, and none of its lines is lost in
-# a forge's first screen. What its commands print: tests/more/front_door.sh.
+# README: every number has a source (tests/data/front_door.txt), hours are those of the lessons' index, and none of its
+# lines is lost in a forge's first screen. What its commands print: tests/more/front_door.sh.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-report() { if [ ! -s "$work/wrong" ]; then echo "ok front_door_$1"; else echo "not ok front_door_$1" && sed 's/^/# /' "$work/wrong"; fi; }
+report() { if [ ! -s "$work/wrong" ]; then echo "ok front_door_$1"; else echo "not ok front_door_$1" &&
+    sed 's/^/# /' "$work/wrong"; fi; }
 
 claims=tests/data/front_door.txt
 while IFS='|' read -r words file source; do
@@ -16,7 +17,8 @@ done < <(grep -v '^#' $claims) >"$work/wrong"
 report each_number_is_what_its_source_says
 
 # Without code, links' targets, the table of lessons, the numbers that have a line above, and those that name things.
-awk '/^```/ { inside = !inside; next } !inside' README.md | sed -E 's/\]\([^)]*\)/]/g; s/`[^`]*`//g' | grep -vE "^\\| [0-9]{2} \\|" >"$work/prose"
+awk '/^```/ { inside = !inside; next } !inside' README.md | sed -E 's/\]\([^)]*\)/]/g; s/`[^`]*`//g' |
+    grep -vE "^\\| [0-9]{2} \\|" >"$work/prose"
 while IFS='|' read -r words _; do
     python3 - "$work/prose" "${words% }" <<'END'
 import sys
@@ -24,7 +26,9 @@ text = open(sys.argv[1]).read().replace(sys.argv[2], "")
 open(sys.argv[1], "w").write(text)
 END
 done < <(grep -v '^#' $claims)
-sed -E 's/^\*\*[1-4]\. //; s/\([0-9]+ lines\)|\[lesson [0-9]+\]//g; s/(PyTorch = 1|bf16|fp16|fp32|fp64|fp8|x86-64|Debian 12|A100|H100|tp=8|T5|t5)//g' "$work/prose" | grep -nE '[0-9]' >"$work/wrong"
+sed -E 's/^\*\*[1-4]\. //; s/\([0-9]+ lines\)|\[lesson [0-9]+\]//g
+    s/(PyTorch = 1|bf16|fp16|fp32|fp64|fp8|x86-64|aarch64|Debian 12|A100|H100|tp=8|T5|t5)//g' \
+    "$work/prose" | grep -nE '[0-9]' >"$work/wrong"
 report no_number_is_without_a_source
 
 # ---- the lessons: all of them, by title, with the hours of the index ----

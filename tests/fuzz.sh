@@ -1,16 +1,19 @@
 #!/bin/bash
-# Every fuzz target (tests/fuzz) on its corpus and on some thousand mutations of it, the same ones each time; no fuzzer is needed.
+# Fuzz targets (tests/fuzz), each on its corpus and on some thousand mutations of it, the same ones each time; no fuzzer
+# is needed.
 #
-# Run from the project's root. BUILD: where the programs are (default: build; made by make -f tests/fuzz/Makefile replay).
-# MUTATIONS: of each target (default: 2000).
+# Run from the project's root. BUILD: where the programs are (default: build; made by make -f tests/fuzz/Makefile
+# replay). FUZZ: which targets (default: two that compile little: what comes on a connection, and in a file); all
+# (tests/more/fuzz.sh). MUTATIONS: of each target (default: 2000).
 set -u -o pipefail
 build=${BUILD:-build}/fuzz
-for target in tests/fuzz/fuzz_*.c; do
-    name=$(basename "$target" .c)
-    if text=$("$build/replay-${name#fuzz_}" "${MUTATIONS:-2000}" "$build/failed-${name#fuzz_}" "tests/fuzz/corpus/${name#fuzz_}" 2>&1); then
-        echo "ok $name"
+names=${FUZZ:-messages safetensors_header}
+[ "$names" != all ] || names=$(basename -s .c -a tests/fuzz/fuzz_*.c | sed 's/^fuzz_//')
+for name in $names; do
+    if text=$("$build/replay-$name" "${MUTATIONS:-2000}" "$build/failed-$name" "tests/fuzz/corpus/$name" 2>&1); then
+        echo "ok fuzz_$name"
     else
-        echo "not ok $name"
+        echo "not ok fuzz_$name"
         sed 's/^/#   /' <<<"$text"
     fi
 done

@@ -1,9 +1,11 @@
 #!/bin/bash
-# Other projects' files, held against PyTorch: a GPT-2 with Hugging Face's names is imported, trained by one rank and by eight (dp2 tp2 pp2),
-# and exported again, for Hugging Face and for llm.c; tests/hf_reference.py, an implementation by itself, makes the file, trains the same, and compares.
-# And a Llama, a Mixtral, a BERT and a T5, with the models of transformers themselves (tests/hf_transformers.py).
+# Other projects' files, held against PyTorch: a GPT-2 with Hugging Face's names is imported, trained by one rank and by
+# eight (dp2 tp2 pp2), and exported again, for Hugging Face and for llm.c; tests/hf_reference.py, an implementation by
+# itself, makes the file, trains the same, and compares. And a Llama, a Mixtral, a BERT and a T5, with the models of
+# transformers themselves (tests/hf_transformers.py).
 #
-# Run from the project's root. MODELS: which of those (default: all). BUILD: where the program is (default: build). PYTHON: one with torch and numpy, and for the second part transformers.
+# Run from the project's root. MODELS: which of those (default: all). BUILD: where the program is (default: build).
+# PYTHON: one with torch and numpy, and for the second part transformers.
 set -u -o pipefail
 trivium=$(cd "${BUILD:-build}" && pwd)/trivium || exit 1
 reference=$PWD/tests/hf_reference.py
@@ -14,11 +16,15 @@ python=
 for candidate in ${PYTHON-python3 /usr/bin/python3}; do
     if "$candidate" -c 'import numpy, torch' 2>/dev/null; then python=$candidate; break; fi
 done
-if [ -z "$python" ]; then echo "skip imported_model_trains_as_in_pytorch no Python with torch and numpy here"; exit 0; fi
+if [ -z "$python" ]; then
+    echo "skip imported_model_trains_as_in_pytorch no Python with torch and numpy here"; exit 0
+fi
 cd "$work" || exit 1
 
-common=(--device cpu --threads 1 --precision fp64 --seq 32 --vocab 250 --data tokens --data-format text --val-data tokens
-    --global-batch 8 --steps 5 --lr 1e-2 --min-lr 1e-3 --warmup 2 --beta1 0.9 --beta2 0.95 --eps 1e-8 --weight-decay 0.1 --clip 0.5 --dropout 0
+common=(--device cpu --threads 1 --precision fp64 --seq 32 --vocab 250 --data tokens --data-format text \
+    --val-data tokens
+    --global-batch 8 --steps 5 --lr 1e-2 --min-lr 1e-3 --warmup 2 --beta1 0.9 --beta2 0.95 --eps 1e-8 \
+        --weight-decay 0.1 --clip 0.5 --dropout 0
     --init imported --log warn)
 settings=("${common[@]}" --layers 2 --hidden 64 --heads 4)
 
@@ -34,7 +40,9 @@ run "$trivium" checkpoint export saved --to llmc trained.bin
 
 # ---- transformers' own models ----
 
-if ! "$python" -c 'import transformers' 2>/dev/null; then echo "skip llama_trains_as_in_transformers no transformers here"; exit 0; fi
+if ! "$python" -c 'import transformers' 2>/dev/null; then
+    echo "skip llama_trains_as_in_transformers no transformers here"; exit 0
+fi
 beside=${reference%/*}/hf_transformers.py
 try_model() { # MODEL; stands in a folder of its own
     local more=() sizes
@@ -44,9 +52,11 @@ try_model() { # MODEL; stands in a folder of its own
     read -ra sizes <<<"$(sed -n 's/^train with: --init imported //p' log)"
     run "$trivium" train "${common[@]}" "${sizes[@]}" "${more[@]}" --metrics serial.jsonl
     [ "$1" = mixtral ] && more+=(--moe-packed on)                         # and so it is in the other layout
-    run "$trivium" launch -n 8 train "${common[@]}" "${sizes[@]}" "${more[@]}" --dp 2 --tp 2 --pp 2 --metrics layout.jsonl --save saved
+    run "$trivium" launch -n 8 train "${common[@]}" "${sizes[@]}" "${more[@]}" --dp 2 --tp 2 --pp 2 \
+        --metrics layout.jsonl --save saved
     mkdir trained
     run "$trivium" checkpoint export saved --to hf trained/model.safetensors
-    "$python" "$beside" check "$1" . 2>log || echo "not ok $1_trains_as_in_transformers the comparison ended with code $?: $(tail -1 log)"
+    "$python" "$beside" check "$1" . 2>log ||
+        echo "not ok $1_trains_as_in_transformers the comparison ended with code $?: $(tail -1 log)"
 }
 for model in ${MODELS-llama mixtral bert t5}; do (mkdir "$model" && cd "$model" && try_model "$model"); done

@@ -1,7 +1,8 @@
-"""What Trivium's bert makes of a text, written from models/bert/bert_mask.c's description and from nothing of its code; for tests/hf_transformers.py.
+"""What Trivium's bert makes of a text, written from models/bert/bert_mask.c's description and from nothing of its code;
+for tests/hf_transformers.py.
 
-The draws are functions of a seed, a name and a number (lib/base/rng.h): Philox-4x32-10 under a key of SplitMix64, and a permutation by a
-Feistel network."""
+The draws are functions of a seed, a name and a number (lib/base/rng.h): Philox-4x32-10 under a key of SplitMix64, and a
+permutation by a Feistel network."""
 M32, M64 = (1 << 32) - 1, (1 << 64) - 1
 
 

@@ -1,12 +1,15 @@
 """GPT-2 in PyTorch, written from its description and from nothing of Trivium's; for tests/hf.sh.
 
-    hf_reference.py make DIR     DIR/model.safetensors (F64, Hugging Face's names, random weights), DIR/config.json, DIR/tokens
+    hf_reference.py make DIR     DIR/model.safetensors (F64, Hugging Face's names, random weights), DIR/config.json,
+                                 DIR/tokens
     hf_reference.py check DIR    train the same model on the same tokens, and compare with what Trivium left in DIR:
-                                 serial.jsonl, layout.jsonl (metrics), trained/model.safetensors and trained.bin (exports of the layout's last step)
+                                 serial.jsonl, layout.jsonl (metrics), trained/model.safetensors and trained.bin
+                                 (exports of the layout's last step)
 
-Everything is fp64: numbers that mean the same differ by rounding, and a transposed matrix, another order of heads, another GELU or a
-step of AdamW with another epsilon differ by far more than TOLERANCE. Weights: the gradient of the keys' bias is zero, and AdamW makes
-steps of its rounding noise, some 1e-17 over an epsilon of 1e-8, at the learning rate."""
+Everything is fp64: numbers that mean the same differ by rounding, and a transposed matrix, another order of heads,
+another GELU or a step of AdamW with another epsilon differ by far more than TOLERANCE. Weights: the gradient of the
+keys' bias is zero, and AdamW makes steps of its rounding noise, some 1e-17 over an epsilon of 1e-8, at the learning
+rate."""
 import json
 import math
 import os
@@ -102,7 +105,8 @@ def logits(w, tokens):
     x = w["wte.weight"][tokens] + w["wpe.weight"]
     for layer in range(L):
         h = f"h.{layer}."
-        q, k, v = (part.view(n, T, H, C // H).transpose(1, 2) for part in conv1d(norm(x, h + "ln_1"), h + "attn.c_attn").split(C, 2))
+        q, k, v = (part.view(n, T, H, C // H).transpose(1, 2)
+                   for part in conv1d(norm(x, h + "ln_1"), h + "attn.c_attn").split(C, 2))
         scores = (q @ k.transpose(2, 3) / math.sqrt(C // H)).masked_fill(future, -math.inf)
         x = x + conv1d((scores.softmax(3) @ v).transpose(1, 2).reshape(n, T, C), h + "attn.c_proj")
         x = x + conv1d(gelu_new(conv1d(norm(x, h + "ln_2"), h + "mlp.c_fc")), h + "mlp.c_proj")
@@ -151,7 +155,8 @@ def distance(found, expected):
 
 
 def say(name, worst, tolerance=TOLERANCE):
-    print(f"ok {name}" if worst <= tolerance else f"not ok {name} they differ by {worst:.3g}, and the limit is {tolerance:g}")
+    print(f"ok {name}" if worst <= tolerance else f"not ok {name} they differ by {worst:.3g}, and the limit is "
+          f"{tolerance:g}")
 
 
 def llmc_tensors(path):
@@ -174,19 +179,23 @@ def check(folder):
     trained, losses, norms = train(tokens, targets)
     for run in ("serial", "layout"):
         path = f"{folder}/{run}.jsonl"
-        say(f"imported_model_trains_as_in_pytorch_{run}", max(distance(rows(path, "loss"), losses), distance(rows(path, "grad_norm"), norms)))
+        say(f"imported_model_trains_as_in_pytorch_{run}",
+            max(distance(rows(path, "loss"), losses), distance(rows(path, "grad_norm"), norms)))
 
     exported = read_safetensors(f"{folder}/trained/model.safetensors")
     exported = {name[len("transformer."):]: torch.tensor(x) for name, x in exported.items()}
     if exported.keys() != trained.keys():
         print("not ok exported_weights_are_pytorchs other names:", sorted(exported.keys() ^ trained.keys()))
         return
-    say("exported_weights_are_pytorchs", max(distance(exported[name], trained[name]) for name in trained), WEIGHTS_TOLERANCE)
+    say("exported_weights_are_pytorchs", max(distance(exported[name], trained[name]) for name in trained),
+        WEIGHTS_TOLERANCE)
     say("exported_model_has_the_same_logits", distance(logits(exported, tokens), logits(trained, tokens)))
-    say("exported_model_has_the_same_validation_loss", distance(rows(f"{folder}/layout.jsonl", "val_loss"), [float(loss_of(exported, tokens, targets))]))
+    say("exported_model_has_the_same_validation_loss",
+        distance(rows(f"{folder}/layout.jsonl", "val_loss"), [float(loss_of(exported, tokens, targets))]))
     with open(f"{folder}/trained/config.json") as f:
         config = json.load(f)
-    wanted = {"n_layer": L, "n_embd": C, "n_head": H, "n_positions": T, "n_ctx": T, "vocab_size": V, "activation_function": "gelu_new",
+    wanted = {"n_layer": L, "n_embd": C, "n_head": H, "n_positions": T, "n_ctx": T, "vocab_size": V,
+              "activation_function": "gelu_new",
               "layer_norm_epsilon": 1e-5, "model_type": "gpt2", "tie_word_embeddings": True}
     wrong = {key: config.get(key) for key in wanted if config.get(key) != wanted[key]}
     print(f"not ok exported_config {wrong}" if wrong else "ok exported_config")

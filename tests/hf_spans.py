@@ -1,4 +1,5 @@
-"""What Trivium's t5 makes of a text, written from models/t5/t5_spans.c's description and from nothing of its code; for tests/hf_transformers.py."""
+"""What Trivium's t5 makes of a text, written from models/t5/t5_spans.c's description and from nothing of its code; for
+tests/hf_transformers.py."""
 import hf_masks
 
 NOISE, SPAN = 0.15, 3                                            # --noise's and --span's defaults

@@ -1,9 +1,12 @@
-"""The tables of config.json's keys, read from the C files that have them (lib/checkpoint/hf_keys.h); for tests/hf_keys.py and tests/hf_variants.py."""
+"""The tables of config.json's keys, read from the C files that have them (lib/checkpoint/hf_keys.h); for
+tests/hf_keys.py and tests/hf_variants.py."""
 import re
 
 SHARED = "lib/checkpoint/hf_keys_shared.c"
-FILES = {"gpt2": ("models/gpt/gpt_hf_config.c", None), "bert": ("models/bert/bert_hf_config.c", None), "t5": ("models/t5/t5_hf_config.c", None),
-         "llama": ("models/llama/llama_hf_config.c", ("BOTH", "LLAMA")), "mixtral": ("models/llama/llama_hf_config.c", ("BOTH", "MIXTRAL"))}
+FILES = {"gpt2": ("models/gpt/gpt_hf_config.c", None), "bert": ("models/bert/bert_hf_config.c", None),
+         "t5": ("models/t5/t5_hf_config.c", None),
+         "llama": ("models/llama/llama_hf_config.c", ("BOTH", "LLAMA")),
+         "mixtral": ("models/llama/llama_hf_config.c", ("BOTH", "MIXTRAL"))}
 
 ROW = re.compile(r'\{"([^"]+)", (HF_\w+), (NULL|"[^"]*"), (NULL|"[^"]*"), ')
 

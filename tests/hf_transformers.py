@@ -1,12 +1,14 @@
 """The models of Hugging Face's transformers, trained next to Trivium's; for tests/hf.sh.
 
-    hf_transformers.py make MODEL DIR     DIR/model: a small MODEL (llama, mixtral, bert, t5) with random weights, as save_pretrained leaves it, in several
-                                          files with an index; DIR/tokens
-    hf_transformers.py check MODEL DIR    train it on the same tokens, and compare with what Trivium left in DIR: serial.jsonl,
-                                          layout.jsonl (metrics), trained/ (an export of the layout's last step)
+    hf_transformers.py make MODEL DIR     DIR/model: a small MODEL (llama, mixtral, bert, t5) with random weights, as
+                                          save_pretrained leaves it, in several files with an index; DIR/tokens
+    hf_transformers.py check MODEL DIR    train it on the same tokens, and compare with what Trivium left in DIR:
+                                          serial.jsonl, layout.jsonl (metrics), trained/ (an export of the layout's last
+                                          step)
 
-All is fp64. transformers computes norms, the softmax of attention and the angles of positions in fp32 whatever the model's type: the
-names of that type are turned to fp64 before it is loaded. Numbers that mean the same then differ by rounding."""
+All is fp64. transformers computes norms, the softmax of attention and the angles of positions in fp32 whatever the
+model's type: the names of that type are turned to fp64 before it is loaded. Numbers that mean the same then differ by
+rounding."""
 import json
 import os
 import sys
@@ -21,16 +23,24 @@ torch.set_num_threads(1)
 
 import hf_masks  # noqa: E402
 import hf_spans  # noqa: E402
-from hf_reference import BATCH, BETAS, CLIP, DECAY, EPS, STEPS, T, V, WEIGHTS_TOLERANCE, distance, learning_rate, rows, say  # noqa: E402
+from hf_reference import (BATCH, BETAS, CLIP, DECAY, EPS, STEPS, T, V, WEIGHTS_TOLERANCE,  # noqa: E402
+                          distance, learning_rate, rows, say)
 
-SIZES = dict(vocab_size=V, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=8, num_key_value_heads=2,
-             max_position_embeddings=T, rms_norm_eps=1e-5, tie_word_embeddings=False, use_cache=False, attention_dropout=0.0,
+SIZES = dict(vocab_size=V, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=8,
+             num_key_value_heads=2,
+             max_position_embeddings=T, rms_norm_eps=1e-5, tie_word_embeddings=False, use_cache=False,
+             attention_dropout=0.0,
              rope_parameters={"rope_theta": 500.0, "rope_type": "default"}, initializer_range=0.15)
-BERT_SIZES = dict(vocab_size=V, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=8, max_position_embeddings=T,
-                  type_vocab_size=2, layer_norm_eps=1e-12, hidden_act="gelu", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-                  initializer_range=0.15, pad_token_id=None)     # with one, PyTorch's embedding does not train that token's row
-T5_SIZES = dict(vocab_size=V, d_model=64, d_kv=8, d_ff=96, num_layers=2, num_decoder_layers=2, num_heads=8, n_positions=T, dropout_rate=0.0,
-                layer_norm_epsilon=1e-6, feed_forward_proj="relu", relative_attention_num_buckets=32, relative_attention_max_distance=128,
+BERT_SIZES = dict(vocab_size=V, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=8,
+                  max_position_embeddings=T,
+                  type_vocab_size=2, layer_norm_eps=1e-12, hidden_act="gelu", hidden_dropout_prob=0.0,
+                  attention_probs_dropout_prob=0.0,
+                  # with one, PyTorch's embedding does not train that token's row
+                  initializer_range=0.15, pad_token_id=None)
+T5_SIZES = dict(vocab_size=V, d_model=64, d_kv=8, d_ff=96, num_layers=2, num_decoder_layers=2, num_heads=8,
+                n_positions=T, dropout_rate=0.0,
+                layer_norm_epsilon=1e-6, feed_forward_proj="relu", relative_attention_num_buckets=32,
+                relative_attention_max_distance=128,
                 tie_word_embeddings=True, decoder_start_token_id=0, pad_token_id=0, use_cache=False)
 SEED = 1234                                                      # --seed's default
 
@@ -46,7 +56,8 @@ def model_class(name):
 def sizes(name):
     if name in ("bert", "t5"):
         return BERT_SIZES if name == "bert" else T5_SIZES
-    return SIZES if name == "llama" else {**SIZES, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None,
+    return SIZES if name == "llama" else {**SIZES, "num_local_experts": 4, "num_experts_per_tok": 2,
+                                          "sliding_window": None,
                                           "output_router_logits": False}
 
 
@@ -118,18 +129,23 @@ def check(name, folder):
     inputs, targets = batch(name, data, None)
     for run in ("serial", "layout"):
         path = f"{folder}/{run}.jsonl"
-        say(f"{name}_trains_as_in_transformers_{run}", max(distance(rows(path, "loss"), losses), distance(rows(path, "grad_norm"), norms)))
+        say(f"{name}_trains_as_in_transformers_{run}",
+            max(distance(rows(path, "loss"), losses), distance(rows(path, "grad_norm"), norms)))
 
-    exported, report = model_class(name)[1].from_pretrained(f"{folder}/trained", dtype=torch.float64, attn_implementation="eager", experts_implementation="eager",
+    exported, report = model_class(name)[1].from_pretrained(f"{folder}/trained", dtype=torch.float64,
+                                                            attn_implementation="eager", experts_implementation="eager",
                                                             output_loading_info=True)
     wrong = {key: value for key, value in report.items() if value}
-    print(f"not ok {name}_export_is_read_by_transformers {wrong}" if wrong else f"ok {name}_export_is_read_by_transformers")
+    print(f"not ok {name}_export_is_read_by_transformers {wrong}" if wrong
+          else f"ok {name}_export_is_read_by_transformers")
     ours, theirs = dict(exported.named_parameters()), dict(m.named_parameters())
     say(f"{name}_exported_weights_are_those_of_transformers",
         max(distance(ours[key].detach(), theirs[key].detach()) for key in theirs), WEIGHTS_TOLERANCE)
     with torch.no_grad():
-        say(f"{name}_exported_model_has_the_same_logits", distance(exported(**inputs).logits, m(**inputs).logits), WEIGHTS_TOLERANCE)
-        say(f"{name}_has_the_same_validation_loss", distance(rows(f"{folder}/layout.jsonl", "val_loss"), [float(loss_of(exported, inputs, targets))]))
+        say(f"{name}_exported_model_has_the_same_logits", distance(exported(**inputs).logits, m(**inputs).logits),
+            WEIGHTS_TOLERANCE)
+        say(f"{name}_has_the_same_validation_loss",
+            distance(rows(f"{folder}/layout.jsonl", "val_loss"), [float(loss_of(exported, inputs, targets))]))
     with open(f"{folder}/trained/config.json") as f:
         config = json.load(f)
     wanted = sizes(name)

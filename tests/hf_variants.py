@@ -1,9 +1,11 @@
-"""Variants of config.json: each is imported, and then has transformers' loss, or is refused by name; for tests/hf_variants.sh.
+"""Variants of config.json: each is imported, and then has transformers' loss, or is refused by name; for
+tests/hf_variants.sh.
 
     hf_variants.py TRIVIUM EVERY FAMILY...     of each FAMILY (gpt2, llama, mixtral, bert, t5) every EVERY-th variant
 
-The variants come from the tables that import reads config.json by (tests/hf_tables.py): every key missing, null, by its other names, with other values
-and of other types, over small models with random weights. All is fp64 (tests/hf_transformers.py says how): what means the same has the same loss."""
+The variants come from the tables that import reads config.json by (tests/hf_tables.py): every key missing, null, by its
+other names, with other values and of other types, over small models with random weights. All is fp64
+(tests/hf_transformers.py says how): what means the same has the same loss."""
 import copy
 import json
 import os
@@ -27,44 +29,61 @@ transformers.logging.set_verbosity(transformers.logging.CRITICAL)
 transformers.logging.disable_progress_bar()
 TEXT, V, SEED = 256, reference.V, reference.SEED                 # tokens of all samples; vocabulary; --seed's default
 COMMON = dict(use_cache=False, initializer_range=0.15)
-DECODER = dict(vocab_size=V, hidden_size=64, num_hidden_layers=2, num_attention_heads=8, max_position_embeddings=32, **COMMON)
+DECODER = dict(vocab_size=V, hidden_size=64, num_hidden_layers=2, num_attention_heads=8,
+               max_position_embeddings=32, **COMMON)
 ROPE = {"rope_theta": 500.0, "rope_type": "default"}
 GPT2 = dict(vocab_size=V, n_embd=48, n_layer=2, n_positions=32, **COMMON)
 BERT = {**reference.BERT_SIZES, "max_position_embeddings": 32, **COMMON}
 T5 = {**reference.T5_SIZES, "n_positions": 32}
 # Two models of each family; what the second file says besides is as other versions of transformers write it
 BASES = {"gpt2": [(dict(GPT2, n_head=12), {}), (dict(GPT2, n_head=4), {"n_ctx": 32})],
-         "llama": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, rms_norm_eps=1e-5, rope_parameters=ROPE), {}),
+         "llama": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, rms_norm_eps=1e-5, rope_parameters=ROPE),
+                    {}),
                    (dict(DECODER, intermediate_size=256, tie_word_embeddings=True, rms_norm_eps=1e-5),
-                    {"rope_parameters": None, "rope_theta": 10000.0, "rope_scaling": None, "pretraining_tp": 1})],
-         "mixtral": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, num_local_experts=4, rope_parameters=ROPE), {}),
-                     (dict(DECODER, intermediate_size=64, num_key_value_heads=8, num_local_experts=8), {"rope_parameters": None})],
+{"rope_parameters": None, "rope_theta": 10000.0, "rope_scaling": None, "pretraining_tp": 1})],
+         "mixtral": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, num_local_experts=4,
+                           rope_parameters=ROPE), {}),
+(dict(DECODER, intermediate_size=64, num_key_value_heads=8, num_local_experts=8), {"rope_parameters": None})],
          "bert": [(BERT, {}), (dict(BERT, tie_word_embeddings=False), {"position_embedding_type": "absolute"})],
          "t5": [(T5, {}), (dict(T5, tie_word_embeddings=False), {"tie_word_embeddings": False})]}
 HEADS = {"gpt2": (transformers.GPT2Config, transformers.GPT2LMHeadModel)}
 ACTIVATIONS = ["gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu", "swish", "tanh", "quick_gelu"]
-SCALED = [{"rope_type": "linear", "factor": 2.0}, {"type": "linear", "factor": 2.0}, {"rope_type": "dynamic", "factor": 2.0},
-          {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16}]
-TURNS = SCALED + [{}, {"rope_type": "default"}, {"type": "default"}, {"rope_type": None}, {"rope_theta": None}, {"rope_theta": 200.0},
+SCALED = [{"rope_type": "linear", "factor": 2.0}, {"type": "linear", "factor": 2.0},
+          {"rope_type": "dynamic", "factor": 2.0},
+          {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+           "original_max_position_embeddings": 16}]
+TURNS = SCALED + [{}, {"rope_type": "default"}, {"type": "default"}, {"rope_type": None}, {"rope_theta": None},
+                  {"rope_theta": 200.0},
                   {"rope_theta": 200.0, "type": "linear", "factor": 4.0}, {"rope_theta": 200.5}, {"rope_theta": "200"},
                   {"rope_type": "default", "factor": 4.0}, {"rope_type": "default", "partial_rotary_factor": 0.5},
                   {"full_attention": {"rope_theta": 200.0, "rope_type": "default"}}, "default", 4.0]
 OTHERS = {"model_type": ["mistral", "qwen2", "gpt_neo", "roberta", "mt5", "Llama", "", 5],
           "activation_function": ACTIVATIONS, "hidden_act": ACTIVATIONS, "dense_act_fn": ACTIVATIONS,
-          "feed_forward_proj": ACTIVATIONS + ["gated-gelu", "gated-silu", "gated-relu"], "position_embedding_type": ["relative_key", "relative_key_query"],
-          "rope_theta": [10000, 10000.0, 1e6, 200.5, "500", -1.0, 1, True], "rope_parameters": TURNS, "rope_scaling": TURNS,
+          "feed_forward_proj": ACTIVATIONS + ["gated-gelu", "gated-silu", "gated-relu"],
+          "position_embedding_type": ["relative_key", "relative_key_query"],
+          "rope_theta": [10000, 10000.0, 1e6, 200.5, "500", -1.0, 1, True], "rope_parameters": TURNS,
+          "rope_scaling": TURNS,
           "partial_rotary_factor": [0.5, 1, 1.0, 0, "1"], "scale_decoder_outputs": [True, False, 0, "false"],
           "type_vocab_size": [1, 3, 0, 2.0], "decoder_start_token_id": [1, 5], "num_experts_per_tok": [1, 2, 3, 5, 8],
-          "router_jitter_noise": [0.0, 0.1, 1e-9], "per_layer_config": [{}, {"0": {"head_dim": 4}}, {"1": {"n_head": 2}}],
-          "pruned_heads": [{}, {"0": [1]}], "auto_map": [{}, {"AutoModelForCausalLM": "modeling_other.Other"}], "head_dim": [4, 8, 16], "d_kv": [4, 8, 16]}
-NONE = {"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": True}, "transformers_weights": "other.safetensors", "sliding_window": 8,
+          "router_jitter_noise": [0.0, 0.1, 1e-9],
+          "per_layer_config": [{}, {"0": {"head_dim": 4}}, {"1": {"n_head": 2}}],
+          "pruned_heads": [{}, {"0": [1]}], "auto_map": [{}, {"AutoModelForCausalLM": "modeling_other.Other"}],
+          "head_dim": [4, 8, 16], "d_kv": [4, 8, 16]}
+NONE = {"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": True},
+        "transformers_weights": "other.safetensors", "sliding_window": 8,
         "layer_types": ["sliding_attention", "sliding_attention"], "attention_chunk_size": 8}
-FREE = {"attention_dropout": 0.5, "resid_pdrop": 0.5, "embd_pdrop": 0.5, "attn_pdrop": 0.5, "hidden_dropout_prob": 0.5, "dropout_rate": 0.5,
-        "attention_probs_dropout_prob": 0.5, "initializer_range": 1.0, "initializer_factor": 3.0, "reorder_and_upcast_attn": True, "n_ctx": 7,
-        "summary_type": "mean", "output_router_logits": True, "router_aux_loss_coef": 0.5, "pretraining_tp": 2, "dtype": "bfloat16", "torch_dtype": "float16",
-        "use_cache": True, "bos_token_id": 3, "eos_token_id": 4, "pad_token_id": 5, "architectures": ["Other"], "is_encoder_decoder": True,
-        "chunk_size_feed_forward": 8, "transformers_version": "4.0.0", "classifier_dropout": 0.5, "id2label": {"0": "A"}, "temperature": 0.1, "top_k": 3,
-        "output_past": True, "original_max_position_embeddings": 16, "is_decoder": True, "tie_last_hidden_states": True, "gradient_checkpointing": True}
+FREE = {"attention_dropout": 0.5, "resid_pdrop": 0.5, "embd_pdrop": 0.5, "attn_pdrop": 0.5, "hidden_dropout_prob": 0.5,
+        "dropout_rate": 0.5,
+        "attention_probs_dropout_prob": 0.5, "initializer_range": 1.0, "initializer_factor": 3.0,
+        "reorder_and_upcast_attn": True, "n_ctx": 7,
+        "summary_type": "mean", "output_router_logits": True, "router_aux_loss_coef": 0.5, "pretraining_tp": 2,
+        "dtype": "bfloat16", "torch_dtype": "float16",
+        "use_cache": True, "bos_token_id": 3, "eos_token_id": 4, "pad_token_id": 5, "architectures": ["Other"],
+        "is_encoder_decoder": True,
+        "chunk_size_feed_forward": 8, "transformers_version": "4.0.0", "classifier_dropout": 0.5,
+        "id2label": {"0": "A"}, "temperature": 0.1, "top_k": 3,
+        "output_past": True, "original_max_position_embeddings": 16, "is_decoder": True, "tie_last_hidden_states": True,
+        "gradient_checkpointing": True}
 STRANGE = {"logit_scale": 0.5, "embedding_multiplier": 12.0}     # of other models: read by neither
 
 
@@ -103,20 +122,27 @@ def together(config):
     """Keys that mean something in company."""
     if "rms_norm_eps" in config:
         plain = {name: x for name, x in config.items() if not name.startswith("rope_")}
-        for inner in ({}, None, {"rope_type": "default"}, {"type": "linear", "factor": 2.0}, {"rope_theta": 500.0}, {"rope_theta": 500.0, "type": "default"}):
+        for inner in ({}, None, {"rope_type": "default"}, {"type": "linear", "factor": 2.0}, {"rope_theta": 500.0},
+                      {"rope_theta": 500.0, "type": "default"}):
             for outer in (500.0, 1e6):
                 yield "rope_theta and rope_parameters", {**plain, "rope_theta": outer, "rope_parameters": inner}
                 yield "rope_theta and rope_scaling", {**plain, "rope_theta": outer, "rope_scaling": inner}
-            yield "rope_scaling and rope_parameters", {**plain, "rope_scaling": {"rope_type": "default"}, "rope_parameters": inner}
+            yield "rope_scaling and rope_parameters", {**plain, "rope_scaling": {"rope_type": "default"},
+                                                       "rope_parameters": inner}
     if "feed_forward_proj" in config:
         for tied in (True, False):
             for scaled in (True, False):
-                yield "tie_word_embeddings and scale_decoder_outputs", {**config, "tie_word_embeddings": tied, "scale_decoder_outputs": scaled}
-            yield "tie_word_embeddings", {**{k: x for k, x in config.items() if k != "scale_decoder_outputs"}, "tie_word_embeddings": tied}
-        yield "num_layers num_decoder_layers", {k: x for k, x in config.items() if k not in ("num_layers", "num_decoder_layers")} | {"num_hidden_layers": 2}
+                yield "tie_word_embeddings and scale_decoder_outputs", {**config, "tie_word_embeddings": tied,
+                                                                        "scale_decoder_outputs": scaled}
+            yield "tie_word_embeddings", {**{k: x for k, x in config.items() if k != "scale_decoder_outputs"},
+                                          "tie_word_embeddings": tied}
+        yield "num_layers num_decoder_layers", {k: x for k, x in config.items()
+                                                if k not in ("num_layers",
+                                                             "num_decoder_layers")} | {"num_hidden_layers": 2}
         for act in ("relu", "gelu_new"):
             for gated in (True, False):
-                yield "dense_act_fn is_gated_act feed_forward_proj", {**config, "dense_act_fn": act, "is_gated_act": gated}
+                yield "dense_act_fn is_gated_act feed_forward_proj", {**config, "dense_act_fn": act,
+                                                                      "is_gated_act": gated}
 
 
 def variants(table, config):
@@ -127,7 +153,8 @@ def variants(table, config):
     for key in sorted(set(table.none) - {"configuration_files"}):  # transformers does not take null either
         for value in [NONE[key], None] if key in NONE else [None]:
             yield f"{key}: {json.dumps(value)}", {**config, key: value}
-    free = [(key, value) for key in table.free if key in FREE for value in ([True, False] if FREE[key] is True else [FREE[key]])]
+    free = [(key, value) for key in table.free if key in FREE
+            for value in ([True, False] if FREE[key] is True else [FREE[key]])]
     for key, value in free + list(STRANGE.items()):
         yield f"{key}: {json.dumps(value)}", {**config, key: value}
     yield from ((f"{what}: together", variant) for what, variant in together(config))
@@ -149,7 +176,7 @@ def make(family, base, folder):
         for _, w in m.named_parameters():
             if w.dim() == 1:
                 w += torch.randn(w.shape, dtype=torch.float64) * 0.15
-    if family == "t5" and more:                                   # a head of its own, which transformers 5 has only if it was loaded so
+    if family == "t5" and more:  # a head of its own, which transformers 5 has only if it was loaded so
         m.lm_head.weight = torch.nn.Parameter(torch.randn(m.lm_head.weight.shape, dtype=torch.float64) * 0.15)
     m.save_pretrained(folder)
     with open(f"{folder}/config.json") as f:
@@ -179,7 +206,8 @@ def samples(family, data, seq):
 def loss_of(family, folder, data, seq):
     """None: transformers does not load it whole."""
     try:
-        m, report = classes(family)[1].from_pretrained(folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager",
+        m, report = classes(family)[1].from_pretrained(folder, dtype=torch.float64, attn_implementation="eager",
+                                                       experts_implementation="eager",
                                                        output_loading_info=True)
     except Exception as e:
         return None, f"{type(e).__name__}: {e}"
@@ -213,14 +241,19 @@ def trained(trivium, family, words, seq, data, work):
     data[:samples_of(seq) * seq + 1].numpy().astype(np.uint8).tofile(tokens)
     more = ["--seq", str(seq)] if "--seq" not in words else []
     # what the model has by default; and of a Mixtral, which in transformers drops no token
-    plain = {"llama": {"--tie": "on", "--kv-heads": "0", "--ffn": "0"}, "mixtral": {"--capacity": "0", "--aux-loss": "0", "--z-loss": "0"}}
-    more += [x for option, value in {**plain.get(family, {}), **(plain["llama"] if family == "mixtral" else {})}.items() if option not in words
+    plain = {"llama": {"--tie": "on", "--kv-heads": "0", "--ffn": "0"},
+             "mixtral": {"--capacity": "0", "--aux-loss": "0", "--z-loss": "0"}}
+    more += [x for option, value in {**plain.get(family, {}), **(plain["llama"] if family == "mixtral" else {})}.items()
+             if option not in words
              for x in (option, value)]
     if os.path.exists(metrics):
         os.remove(metrics)
-    done = run(trivium, "train", "--device", "cpu", "--threads", "1", "--precision", "fp64", "--vocab", str(V), "--data", tokens, "--data-format", "text", "--val-fraction", "0",
-               "--global-batch", str(samples_of(seq)), "--steps", "1", "--dropout", "0", "--log", "quiet", "--metrics", metrics, *words, *more)
-    return rows(metrics, "loss")[0] if done.returncode == 0 else f"train ended with code {done.returncode}: {done.stderr.strip()}"
+    done = run(trivium, "train", "--device", "cpu", "--threads", "1", "--precision", "fp64", "--vocab", str(V),
+               "--data", tokens, "--data-format", "text", "--val-fraction", "0",
+               "--global-batch", str(samples_of(seq)), "--steps", "1", "--dropout", "0", "--log", "quiet", "--metrics",
+               metrics, *words, *more)
+    return rows(metrics, "loss")[0] if done.returncode == 0 else f"train ended with code {done.returncode}: " \
+           f"{done.stderr.strip()}"
 
 
 # ---- comparing ----
@@ -228,7 +261,8 @@ def trained(trivium, family, words, seq, data, work):
 def is_named(what, said):
     """A refusal says a key that the variant is about, or a tensor of another shape."""
     keys = re.findall(r"\w+", what)
-    return re.search(r"\bE_(FORMAT|CONFIG|DATA) ", said) and ("tensor" in said or any(re.search(r"\b%s\b" % re.escape(key), said) for key in keys))
+    return re.search(r"\bE_(FORMAT|CONFIG|DATA) ",
+                     said) and ("tensor" in said or any(re.search(r"\b%s\b" % re.escape(key), said) for key in keys))
 
 
 def judge(trivium, family, what, work, data):

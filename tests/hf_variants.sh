@@ -1,9 +1,11 @@
 #!/bin/bash
-# config.json, held against transformers: the tables that import reads it by have every key that transformers reads, and variants of it, made from
-# those tables, are imported with transformers' loss or refused by name (tests/hf_keys.py, tests/hf_variants.py).
+# config.json, held against transformers: the tables that import reads it by have every key that transformers reads, and
+# variants of it, made from those tables, are imported with transformers' loss or refused by name (tests/hf_keys.py,
+# tests/hf_variants.py).
 #
-# Run from the project's root. EVERY: every so many-th variant (default: 20); 1: all of them, some 2600 (tests/long/hf_variants.sh). MODELS: of which
-# models (default: all). BUILD: where the program is (default: build). PYTHON: one with torch and transformers.
+# Run from the project's root. EVERY=n: one of n variants is tried (default: 20); 1: all of the 2600 or so
+# (tests/long/hf_variants.sh). MODELS: of which models (default: all). BUILD: where the program is (default: build).
+# PYTHON: one with torch and transformers.
 set -u -o pipefail
 trivium=$(cd "${BUILD:-build}" && pwd)/trivium || exit 1
 log=$(mktemp)

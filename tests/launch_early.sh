@@ -1,6 +1,7 @@
 #!/bin/bash
-# A table of what can be missing when launch starts. Each case trains, with code 0, or it says why not in one line, with another code: none
-# is silent, and none hangs. With mpirun, with the direct transport, with elastic ranks and with restarts.
+# A table of what can be missing when launch starts. Each case trains, with code 0, or it says why not in one line, with
+# another code: none is silent, and none hangs. With mpirun, with the direct transport, with elastic ranks and with
+# restarts.
 #
 # Run from the project's root. BUILD: where the program is (default: build).
 # shellcheck disable=SC2016 # the shell that a case starts expands them
@@ -14,7 +15,8 @@ cd "$work" && mkdir tmp || exit 1
 export TMPDIR=$work/tmp
 unset TRIVIUM_COMM_TRANSPORT
 # shellcheck disable=SC2116 # of several lines one
-train=$(echo train --device cpu --threads 1 --data "$demo" --layers 1 --hidden 8 --heads 1 --seq 8 --global-batch 2 --steps 1 \
+train=$(echo train --device cpu --threads 1 --data "$demo" --layers 1 --hidden 8 --heads 1 --seq 8 \
+    --global-batch 2 --steps 1 \
     --dp 2 --val-fraction 0 --metrics= --save "$work/save")
 
 not_ok() { # NAME WHY
@@ -27,12 +29,14 @@ close_inherited='for ((fd = 3; fd < 100; fd++)); do eval "exec $fd>&-"; done'
 run() {
     local name=$1 must=$2 code errors
     rm -rf save
-    launch=$launch train=$train timeout -k 2 60 bash -c "$close_inherited; $3" 2>&1 >/dev/null </dev/null | cat >err # a pipe: a file's size may be limited
+    # a pipe: a file's size may be limited
+    launch=$launch train=$train timeout -k 2 60 bash -c "$close_inherited; $3" 2>&1 >/dev/null </dev/null | cat >err
     code=${PIPESTATUS[0]}
     errors=$(grep -cE '^(\[.*\] )?E_' err)
     case $code in
     0) [ -z "$must" ] || { not_ok "$name" "it works"; return; }
-        if [ "$errors" != 0 ] || [ ! -s save/latest ]; then not_ok "$name" "code 0, and $errors errors or nothing saved"; return; fi ;;
+        if [ "$errors" != 0 ] || [ ! -s save/latest ]; then
+            not_ok "$name" "code 0, and $errors errors or nothing saved"; return; fi ;;
     1 | 2) [ "$errors" = 1 ] || { not_ok "$name" "code $code, and $errors lines that say why"; return; }
         grep -qF -- "$must" err || { not_ok "$name" "it does not say \"$must\""; return; } ;;
     *) not_ok "$name" "code $code"; return ;;
@@ -53,7 +57,9 @@ all_of() {
     local n k
     launch="$trivium launch -n 2 $6"
     run "$1_no_mpirun" "$2" 'PATH=/nonexistent exec $launch $train'
-    for n in 4 6 8 10 11 12 13 14 16 24; do run "$1_$n-files" "$([ $n -gt 10 ] || echo "$3")" "ulimit -n $n; exec \$launch \$train"; done
+    for n in 4 6 8 10 11 12 13 14 16 24; do
+        run "$1_$n-files" "$([ $n -gt 10 ] || echo "$3")" "ulimit -n $n; exec \$launch \$train"
+    done
     for k in 100000 300000 400000; do run "$1_$k-kB" "" "ulimit -v $k; exec \$launch \$train"; done
     for k in 0 1 2000; do run "$1_files_of_$k-kB" "" "ulimit -f $k; exec \$launch \$train"; done
     run "$1_no_TMPDIR" "" 'TMPDIR=$TMPDIR/nowhere.$RANDOM exec $launch $train'

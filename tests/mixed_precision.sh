@@ -17,7 +17,8 @@ row_has() { # ROW WORDS...   every word is in the row
 # shellcheck disable=SC2086
 "$B/trivium" train $small --precision fp16 --steps 30 --metrics "$metrics" > "$lines"
 report $? "an fp16 run from the default loss scale ends well"
-row_has "$(head -1 "$metrics")" '"skipped":true' '"grad_norm":null' '"lr":0.0005' '"loss_scale":4294967296.0' '"loss":5.'
+row_has "$(head -1 "$metrics")" '"skipped":true' '"grad_norm":null' '"lr":0.0005' \
+    '"loss_scale":4294967296.0' '"loss":5.'
 report $? "the row of a skipped step has no norm, the rate that waits, and the scale that was too large"
 last=$(tail -1 "$metrics")
 row_has "$last" '"skipped":false' '"loss_scale":' && [[ $last =~ \"grad_norm\":[0-9] ]] && ! row_has "$last" 4294967296
@@ -31,6 +32,7 @@ report $? "a loss scale without fp16 is refused"
 
 # An lr of a million makes every later step overflow: the scale sinks to its minimum, and the run ends.
 # shellcheck disable=SC2086
-message=$("$B/trivium" train $small --precision fp16 --lr 1e6 --loss-scale-init 64 --steps 100 --metrics "" --log quiet 2>&1)
+message=$("$B/trivium" train $small --precision fp16 --lr 1e6 --loss-scale-init 64 --steps 100 --metrics "" \
+    --log quiet 2>&1)
 [ $? = 1 ] && [[ $message == *E_NUMERIC*"in a row at loss scale 1,"* ]]
 report $? "a run that could only skip ends with E_NUMERIC"

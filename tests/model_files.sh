@@ -1,6 +1,7 @@
 #!/bin/bash
-# Files of other projects by the program's own commands: what each model has trained is exported, imported and exported again, to the same bytes,
-# and what was imported trains. What a format cannot hold is refused. tests/hf.sh compares with the other projects' code, where that is.
+# Files of other projects by the program's own commands: what each model has trained is exported, imported and exported
+# again, to the same bytes, and what was imported trains. What a format cannot hold is refused. tests/hf.sh compares
+# with the other projects' code, where that is.
 #
 # Run from the project's root. BUILD: where the program is (default: build).
 set -u -o pipefail
@@ -12,12 +13,14 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
-sizes=(--device cpu --threads 1 --data "$demo" --val-fraction 0 --layers 2 --hidden 64 --heads 4 --seq 32 --global-batch 4 --steps 2 --log warn --metrics "")
+sizes=(--device cpu --threads 1 --data "$demo" --val-fraction 0 --layers 2 --hidden 64 --heads 4 --seq 32 \
+    --global-batch 4 --steps 2 --log warn --metrics "")
 said() { [ -s log ] && grep -m 1 E_ log || tail -1 log; }
 must() { "$@" >log 2>&1 || { echo "not ok $name: $(said)"; return 1; }; }
 
 first_loss() { # OPTIONS...: of a run of one step, in $loss
-    must "$trivium" train --device cpu --threads 1 --data "$demo" --val-fraction 0 --global-batch 4 --steps 1 --log warn --metrics m.jsonl "$@" || return
+    must "$trivium" train --device cpu --threads 1 --data "$demo" --val-fraction 0 --global-batch 4 --steps 1 \
+        --log warn --metrics m.jsonl "$@" || return
     loss=$(sed -n 's/.*"loss":\([^,]*\).*/\1/p' m.jsonl)
     [ -n "$loss" ] || { echo "not ok $name: m.jsonl has no loss"; return 1; }
 }
@@ -27,7 +30,8 @@ is_the_same_model() { # NAME OPTIONS...
     name=$1_is_the_model_that_was_exported
     [[ $1 = mixtral ]] && experts=(--aux-loss 0 --z-loss 0)
     read -ra words <<<"$(sed -n 's/^train with: //p' words)"
-    first_loss --layers 2 --hidden 64 --heads 4 --seq 32 "${@:2}" "${experts[@]}" ${experts:+--capacity 0} --init saved || return
+    first_loss --layers 2 --hidden 64 --heads 4 --seq 32 "${@:2}" "${experts[@]}" ${experts:+--capacity 0} \
+        --init saved || return
     own=$loss
     first_loss "${words[@]}" || return
     [ "$loss" = "$own" ] || { echo "not ok $name: a loss of $loss, and by itself $own, with ${words[*]}"; return; }
@@ -74,7 +78,8 @@ refused gpt_of_another_ffn_is_no_gpt2 hf "ffn=96.*4 x hidden, 256" --ffn 96
 refused gpt_of_another_ffn_is_no_llmc llmc "ffn=96.*4 x hidden, 256" --ffn 96
 
 # ---- what a checkpoint says, and what the user does ----
-begin() { "$trivium" train --device cpu --threads 1 --data "$demo" --val-fraction 0 --global-batch 4 --steps "${STEPS:-1}" --log warn --metrics "" "$@" >log 2>&1; }
+begin() { "$trivium" train --device cpu --threads 1 --data "$demo" --val-fraction 0 --global-batch 4 \
+    --steps "${STEPS:-1}" --log warn --metrics "" "$@" >log 2>&1; }
 stops() { # NAME CODE WORDS OPTIONS...
     if begin "${@:4}"; then echo "not ok $1: it trains"
     elif grep -q "$2.*$3" log; then echo "ok $1"
@@ -85,7 +90,8 @@ goes() { # NAME OPTIONS...
 }
 stops sizes_that_are_said_stand E_FORMAT "layers is 2 there and 3 here" --init gpt/in --layers 3
 stops an_arch_that_is_said_stands E_FORMAT "arch is gpt there and llama here" --init gpt/in --arch llama
-stops a_model_that_is_said_stands E_FORMAT "is of another model.* no --model" --init gpt/in --model gpt2-124m --vocab 256
+stops a_model_that_is_said_stands E_FORMAT "is of another model.* no --model" --init gpt/in \
+    --model gpt2-124m --vocab 256
 goes tiny_is_no_model_that_is_said --init gpt/in --model tiny
 begin --layers 1 --hidden 32 --heads 4 --seq 16 --vocab 300 --save larger
 stops bytes_of_a_larger_vocabulary E_CONFIG "vocab=300.*--tokenizer.*--vocab 300" --init larger
@@ -99,7 +105,8 @@ stranger() { # NAME WORDS CONFIG
     elif grep -q "E_FORMAT.*$2" log; then echo "ok $1"
     else echo "not ok $1: $(said)"; fi
 }
-stranger another_model_is_called_by_its_name "model_type mistral; import reads gpt2, llama, mixtral, bert, t5" '{"model_type": "mistral"}'
+stranger another_model_is_called_by_its_name "model_type mistral; import reads gpt2, llama, mixtral, bert, t5" \
+    '{"model_type": "mistral"}'
 stranger what_is_no_json_is_no_gpt2 "config.json is not JSON" '{"model_type": "llama", "rope_theta": NaN}'
 
 # ---- what an export says of tokens ----
@@ -113,15 +120,18 @@ begin --layers 1 --hidden 32 --heads 4 --seq 16 --vocab 50257 --save of-gpt2
 begin --arch llama --layers 1 --hidden 32 --heads 4 --seq 16 --save bytes
 exports of-512 --to hf with/ --tokenizer "$bpe"
 says a_tokenizers_ids with '"bos_token_id": 0"eos_token_id": 0"pad_token_id": null'
-if cmp -s with/vocab.json "$bpe/vocab.json" && cmp -s with/merges.txt "$bpe/merges.txt"; then echo "ok a_tokenizers_files_go_along"
+if cmp -s with/vocab.json "$bpe/vocab.json" && cmp -s with/merges.txt "$bpe/merges.txt"; then
+    echo "ok a_tokenizers_files_go_along"
 else echo "not ok a_tokenizers_files_go_along: $(ls with)"; fi
 exports of-gpt2 --to hf without/
 says ids_of_a_published_vocabulary without '"bos_token_id": 50256"eos_token_id": 50256"pad_token_id": null'
 mkdir none && exports bytes --to hf none
 says bytes_have_no_special_tokens none '"bos_token_id": null"eos_token_id": null"pad_token_id": null'
-mkdir generation && cp "$bpe"/* generation && echo '{"eos_token_id": [7, 8], "pad_token_id": 9}' >generation/generation_config.json
+mkdir generation && cp "$bpe"/* generation &&
+    echo '{"eos_token_id": [7, 8], "pad_token_id": 9}' >generation/generation_config.json
 exports of-512 --to hf generated/ --tokenizer generation
-tr -d '\n ' <generated/config.json | grep -q '"eos_token_id":\[7,8\]' && echo "ok ids_for_generation" || echo "not ok ids_for_generation: $(ids generated)"
+tr -d '\n ' <generated/config.json | grep -q '"eos_token_id":\[7,8\]' && echo "ok ids_for_generation" ||
+    echo "not ok ids_for_generation: $(ids generated)"
 refuses_export() { # NAME WORDS WORDS-OF-EXPORT...
     if exports "${@:3}"; then echo "not ok $1: it was exported"
     elif grep -q "$2" log; then echo "ok $1"

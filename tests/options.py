@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
-"""No option of `trivium train` is accepted and read by no part of it: two values of each change what a run computes, prints or writes, or its exit
-code.
+"""No option of `trivium train` is accepted and read by no part of it: two values of each change what a run computes,
+prints or writes, or its exit code.
 
-    options.py PROGRAM [REGEX]        a line "ok option_NAME" or "not ok option_NAME ..." each; REGEX: of the options whose names it fits
+    options.py PROGRAM [REGEX]        a line "ok option_NAME" or "not ok option_NAME ..." each; REGEX: of the options
+                                      whose names it fits
     JOBS                              cases at a time (default: 2)
 
-The program lists its options (`show options --json`). tests/data/options/train.txt has two values of each, and what is given with them so that
-they matter; an option without a line there fails. exceptions.txt next to it has the options whose effect no such pair shows, each with its
-reason: 20 at most, and one that has an effect after all fails.
+The program lists its options (`show options --json`). tests/data/options/train.txt has two values of each, and what is
+given with them so that they matter; an option without a line there fails. exceptions.txt next to it has the options
+whose effect no such pair shows, each with its reason: 20 at most, and one that has an effect after all fails.
 
-Three runs a case: the first value, the second, and the first again, which must repeat what it did: a difference that any two runs have (times,
-places) is none. Nor is an echo: lines that only announce the configuration, and its copy in a manifest, are left out.
+Three runs a case: the first value, the second, and the first again, which must repeat what it did: a difference that
+any two runs have (times, places) is none. Nor is an echo: lines that only announce the configuration, and its copy in a
+manifest, are left out.
 
-The views of the same configuration (show, plan, budget, score, ...) accept all options of train, and are not tried here. That is an exception by
-class: a configuration describes a run, and each command reads of it what concerns it. Options of their own are another test's.
+The views of the same configuration (show, plan, budget, score, ...) accept all options of train, and are not tried
+here. That is an exception by class: a configuration describes a run, and each command reads of it what concerns it.
+Options of their own are another test's.
 """
 
 import collections
@@ -35,11 +38,13 @@ DATA = os.path.join(HERE, "data", "options")
 LIMIT_S, MOST_EXCEPTIONS = 120, 20
 # --peak-tflops: else each run measures it, and another one.
 RUN = (
-    "--device cpu --layers 2 --hidden 16 --heads 2 --seq 16 --global-batch 4 --steps 3 --threads 1 --eval-batches 1 --eval-every 2 "
+    "--device cpu --layers 2 --hidden 16 --heads 2 --seq 16 --global-batch 4 --steps 3 --threads 1 --eval-batches 1 "
+    "--eval-every 2 "
     "--peak-tflops 1 --data $F/a.txt"
 )
 CLICKS = (
-    "--device cpu --arch dlrm --features 2 --bag 2 --dense 2 --mlp-bottom 8 --mlp-top 8 --hidden 4 --vocab 50 --global-batch 4 --steps 3 "
+    "--device cpu --arch dlrm --features 2 --bag 2 --dense 2 --mlp-bottom 8 --mlp-top 8 --hidden 4 --vocab 50 "
+    "--global-batch 4 --steps 3 "
     "--threads 1 --eval-batches 1 --eval-every 2 --peak-tflops 1 --data $F/clicks"
 )
 
@@ -122,6 +127,11 @@ def contents(path):
 
 
 # ---- a run ----
+def both(streams):
+    """One after the other: the launcher passes each on in order, and in no order between them."""
+    return "".join(stream.decode(errors="replace") for stream in streams)
+
+
 def place_for_run(fixtures):
     place = tempfile.mkdtemp(dir=fixtures)
     for folder in ("d1", "d2"):
@@ -136,15 +146,15 @@ def start(words, place):
         [PROGRAM, *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=subprocess.PIPE,
         cwd=place,
         start_new_session=True,
     ) as child:
         try:
-            return child.communicate(timeout=LIMIT_S)[0].decode(errors="replace"), child.returncode
+            return both(child.communicate(timeout=LIMIT_S)), child.returncode
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
-            return child.communicate()[0].decode(errors="replace") + f"\nno end in {LIMIT_S} s", -1
+            return both(child.communicate()) + f"\nno end in {LIMIT_S} s", -1
 
 
 def files_of(place, only):
@@ -154,7 +164,8 @@ def files_of(place, only):
 
 
 def run(case, value, fixtures):
-    """(exit code, what it printed, {file: contents}); of a run that failed only its code and the kind of its error. And all that it printed."""
+    """(exit code, what it printed, {file: contents}); of a run that failed only its code and the kind of its error. And
+    all that it printed."""
     launch = ["launch", "-n", case.ranks, "--comm-transport", "direct"]
     launch += ["--elastic", case.ranks, "--spares", case.spares] if case.spares else []
     words = (

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Is each option of a command's own read, train's aside? Two values of it change what the command prints, the files that it writes or its exit
-code; or the command refuses the option by name. tests/data/options/own.txt has the cases, one a line:
+"""Is each option of a command's own read, train's aside? Two values of it change what the command prints, the files
+that it writes or its exit code; or the command refuses the option by name. tests/data/options/own.txt has the cases,
+one a line:
 
-    COMMAND WORDS... | OPTION V1 V2         $F: what make_fixtures has made; $O: a new folder of this run, which is its place, too
+    COMMAND WORDS... | OPTION V1 V2         $F: what make_fixtures has made; $O: a new folder of this run, which is its
+                                            place, too
 
-The option follows the words, or stands where they have an @. {a,b} in the words makes a case for a and one for b. "absent" is a run without the
-option, and "given" the option without a value. With a ! first, both runs fail, and what they print differs. Of several cases of an option one has to show an effect. What a command's help lists, and has
+The option follows the words, or stands where they have an @. {a,b} in the words makes a case for a and one for b.
+"absent" is a run without the option, and "given" the option without a value. With a ! first, both runs fail, and what
+they print differs. Of several cases of an option one has to show an effect. What a command's help lists, and has
 neither a case nor a line in own-exceptions.txt (COMMAND OPTION | WHY), fails.
 
-    options_own.py PROGRAM [FILTER]         a line "ok NAME" or "not ok NAME: ..." an option; FILTER: a part of "COMMAND OPTION"
+    options_own.py PROGRAM [FILTER]         a line "ok NAME" or "not ok NAME: ..." an option; FILTER: a part of "COMMAND
+                                            OPTION"
     JOBS                                    runs at a time (default: 2)
 """
 
@@ -221,7 +225,8 @@ def make_fixtures(folder):
         "--arch",
         "dlrm",
         *(
-            "--features 2 --bag 2 --dense 2 --mlp-bottom 8 --mlp-top 8 --hidden 4 --vocab 50 --global-batch 4 --steps 2 "
+            "--features 2 --bag 2 --dense 2 --mlp-bottom 8 --mlp-top 8 --hidden 4 --vocab 50 --global-batch 4 --steps "
+            "2 "
             "--threads 1 --metrics= --data clicks --save dlrm"
         ).split(),
     )

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The oracle, end to end: a reference; layouts of ours that equal it in four precisions; recordings that were spoiled, and what is said of
-# them; and what is refused. Adapters of other frameworks: tests/long/oracle.sh.
+# The oracle, end to end: a reference; layouts of ours that equal it in four precisions; spoiled recordings, and the
+# oracle's report on each; recordings that it refuses. Adapters of other frameworks: tests/long/oracle.sh.
 #
 # Run from the project's root. BUILD: where the program is (default: build).
 set -u -o pipefail
@@ -14,7 +14,8 @@ model=(--layers 2 --hidden 32 --heads 4 --seq 16 --steps 2 --depth ops --log war
 "$trivium" oracle record --out ref "${model[@]}" >out 2>&1
 report a_reference_is_recorded $? "$(tail -1 out)"
 "$trivium" oracle record --out again "${model[@]}" >out 2>&1
-for part in recording.json tokens.json scale-fp64.json scale-fp32.json scale-bf16.json scale-fp16.json model/model.safetensors step-1 step-2; do
+for part in recording.json tokens.json scale-fp64.json scale-fp32.json scale-bf16.json scale-fp16.json \
+    model/model.safetensors step-1 step-2; do
     diff -r ref/$part again/$part >/dev/null || echo "not ok a_reference_is_the_same_to_the_bit $part"
 done
 report a_reference_is_the_same_to_the_bit 0
@@ -56,7 +57,8 @@ def put(name, change):
 grad = "transformer.h.1.mlp.c_fc.weight.grad"
 if what == "half": put(grad, lambda x: [v / 2 for v in x])
 if what == "thousandth": put(grad, lambda x: [v * 1.001 for v in x])
-if what == "nan": put(next(n for n in header if n.split("#")[0] == "transformer.h.0.act"), lambda x: [float("nan")] + x[1:])
+if what == "nan":
+    put(next(n for n in header if n.split("#")[0] == "transformer.h.0.act"), lambda x: [float("nan")] + x[1:])
 if what == "piece": header.setdefault("__metadata__", {})[grad] = json.dumps({"first": [0, 0], "of": [32, 129]})
 write(path, header, body)
 P
@@ -71,7 +73,8 @@ spoil() { # NAME WHAT FIRST... : what must be said
     for text in "$@"; do grep -qF -- "$text" out || missing=1; done
     report "$name" $missing "$(head -3 out | tr '\n' ' ')"
 }
-spoil a_halved_gradient_is_named half "first wrong: step 1, backward, layer 1: transformer.h.1.mlp.c_fc.weight.grad" "suspect: ratio" "0.5 times"
+spoil a_halved_gradient_is_named half "first wrong: step 1, backward, layer 1: transformer.h.1.mlp.c_fc.weight.grad" \
+    "suspect: ratio" "0.5 times"
 spoil a_thousandth_too_much_is_named thousandth "transformer.h.1.mlp.c_fc.weight.grad" "1.001 times"
 spoil what_is_not_a_number_is_wrong nan "first wrong: step 1, forward, layer 0: transformer.h.0.act"
 spoil another_shape_is_said piece "transformer.h.1.mlp.c_fc.weight.grad" "another shape"
@@ -89,7 +92,8 @@ report a_page_and_numbers_are_written $? "$(head -1 out)"
 
 # ---- calls: of four ranks, one of which calls something else ----
 "$trivium" launch -n 4 oracle record --out calls "${model[@]}" --precision fp32 --dp 2 --tp 2 >out 2>&1 &&
-    "$trivium" oracle check calls ref >out 2>&1 && grep -q "^calls: .* alike on all members" out && grep -q "dp (ranks 1, 3): .* bytes sent" out
+    "$trivium" oracle check calls ref >out 2>&1 && grep -q "^calls: .* alike on all members" out &&
+    grep -q "dp (ranks 1, 3): .* bytes sent" out
 report calls_of_a_run_are_alike $? "$(head -2 out | tr '\n' ' ')"
 cat >respell.py <<'P'
 import json, sys
@@ -117,10 +121,14 @@ respell() { # NAME WHAT TEXT...
     for text in "$@"; do grep -qE -- "$text" out || missing=1; done
     report "$name" $missing "$(head -3 out | tr '\n' ' ')"
 }
-respell a_swapped_call_is_named swapped "^no tensor is wrong" "^two calls are in another order: step 1, group tp \(ranks 0, 1\): .*rank 1's call [0-9]+ is"
-respell a_missing_call_is_named missing "^a call is missing, or one is too many: step [12], group dp \(ranks 1, 3\): rank 3's call [0-9]+ is .*; rank 1"
-respell another_count_is_named count "^calls differ: step 1, group dp \(ranks 1, 3\): .*rank 1's call [0-9]+ is all_reduce of [0-9]+ fp32"
-respell who_is_alone_is_blamed "of four" "^calls differ on rank 1: step 1, group [a-z]+ \(ranks 0, 1, 2, 3\): rank 1's call [0-9]+ is .* bf16; rank 0's"
+respell a_swapped_call_is_named swapped "^no tensor is wrong" \
+    "^two calls are in another order: step 1, group tp \(ranks 0, 1\): .*rank 1's call [0-9]+ is"
+respell a_missing_call_is_named missing \
+    "^a call is missing, or one is too many: step [12], group dp \(ranks 1, 3\): rank 3's call [0-9]+ is .*; rank 1"
+respell another_count_is_named count \
+    "^calls differ: step 1, group dp \(ranks 1, 3\): .*rank 1's call [0-9]+ is all_reduce of [0-9]+ fp32"
+respell who_is_alone_is_blamed "of four" \
+    "^calls differ on rank 1: step 1, group [a-z]+ \(ranks 0, 1, 2, 3\): rank 1's call [0-9]+ is .* bf16; rank 0's"
 
 # ---- what is refused, in one line ----
 refused() { # NAME CODE TEXT COMMAND...
@@ -139,14 +147,16 @@ refused another_version_is_said 2 "version 9" check bad ref
 echo '{"format": "trivium-recording", "version": 1, "dtype": "fp33", "steps": 1}' >bad/recording.json
 refused another_precision_is_said 2 "fp33" check bad ref
 phases() { rm -rf odd && cp -r ref odd && python3 -c 'import json, sys
-head = json.load(open("odd/recording.json")); exec(sys.argv[1]); json.dump(head, open("odd/recording.json", "w"))' "$1"; }
+head = json.load(open("odd/recording.json")); exec(sys.argv[1]); json.dump(head, open("odd/recording.json", "w"))' "$1"
+}
 phases 'head["order"][3].pop("phase")'
 refused a_reference_without_a_phase_is_none 2 "ln_2.act and phase (none)" check run odd
 phases 'head["order"][0]["phase"] = "forward<script>alert(1)</script>"'
 refused a_phase_is_one_of_five 2 "phase forward<script>alert" check run odd
 phases 'head["order"][2].pop("name")'
 refused an_entry_names_a_tensor 2 "entry 2 of order has name (none)" check run odd
-refused an_asynchronous_schedule_cannot_be_recorded 2 "use schedule 1f1b" record --out async "${model[@]}" --schedule 2bw
+refused an_asynchronous_schedule_cannot_be_recorded 2 "use schedule 1f1b" record \
+    --out async "${model[@]}" --schedule 2bw
 refused a_gpt_with_experts_is_nobodys 2 "experts=4" record --out experts "${model[@]}" --experts 4
 refused a_gpt_with_a_head_is_nobodys 2 "tie=off" record --out head "${model[@]}" --tie off
 report what_is_refused_leaves_no_folder $([ ! -e experts ] && [ ! -e head ]; echo $?)

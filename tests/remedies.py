@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Are the remedies that refusals print remedies? Random options, most of which cannot be together, go to `trivium show types`. Each remedy
-of a refusal is applied and tried. It must not be the refused value itself, nor bring the same refusal again, and from every refusal a chain
-of remedies must lead to a plan that is accepted.
+"""Are the remedies that refusals print remedies? Random options, most of which cannot be together, go to `trivium show
+types`. Each remedy of a refusal is applied and tried. It must not be the refused value itself, nor bring the same
+refusal again, and from every refusal a chain of remedies must lead to a plan that is accepted.
 
     remedies.py PROGRAM CASES SEED        a line "ok NAME" or "not ok NAME ..." each claim
     MET=FILE                              into it a line of each place that refuses (remedies_table.py --met reads them)
@@ -16,14 +16,21 @@ import sys
 
 PROGRAM, CASES, SEED = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 OPTIONS = {o["name"]: [c for c in o["choices"].split("|") if c]
-           for o in json.loads(subprocess.run([PROGRAM, "show", "options", "--json"], capture_output=True, text=True, check=True).stdout)}
+           for o in json.loads(subprocess.run([PROGRAM, "show", "options", "--json"], capture_output=True, text=True,
+                                              check=True).stdout)}
 # Values that are right alone, and wrong in company. An option with choices has those
-VALUES = {"layers": "1 2 4 8", "hidden": "8 30 32", "heads": "1 2 4 5 8", "kv-heads": "1 2 3", "ffn": "30 64", "experts": "2 4 6", "experts-per-token": "1 2 7",
-          "seq": "15 16 64", "vocab": "1 7 256", "global-batch": "1 4 6 8", "micro-batch": "1 2 3", "tp": "2 3 4", "pp": "2 3 4 8", "cp": "2 3 4",
-          "cp-heads": "2 3", "ep": "2 3", "dp": "2 3 4", "zero": "1 2 3", "chunks": "2 3", "shard": "1 2 3", "servers": "1 2 5", "staleness": "1 3",
-          "local-steps": "2 3", "steps": "1 5 10", "emb-cache": "10", "loss-scale": "2 1024", "mask-token": "5 300", "loss-chunk": "0 16",
-          "replicate-every": "1 2", "clip": "0", "save-every": "3", "time-limit": "10", "spike-guard": "2", "lr": "0.001 0.00001", "min-lr": "0.0001",
-          "warmup": "3", "trace-first": "2 200", "ranks-per-node": "2 3", "memory-limit": "1 1000", "topk": "5", "offload-window": "0.001 4", "keep": "2",
+VALUES = {"layers": "1 2 4 8", "hidden": "8 30 32", "heads": "1 2 4 5 8", "kv-heads": "1 2 3", "ffn": "30 64",
+          "experts": "2 4 6", "experts-per-token": "1 2 7",
+          "seq": "15 16 64", "vocab": "1 7 256", "global-batch": "1 4 6 8", "micro-batch": "1 2 3", "tp": "2 3 4",
+          "pp": "2 3 4 8", "cp": "2 3 4",
+          "cp-heads": "2 3", "ep": "2 3", "dp": "2 3 4", "zero": "1 2 3", "chunks": "2 3", "shard": "1 2 3",
+          "servers": "1 2 5", "staleness": "1 3",
+          "local-steps": "2 3", "steps": "1 5 10", "emb-cache": "10", "loss-scale": "2 1024", "mask-token": "5 300",
+          "loss-chunk": "0 16",
+          "replicate-every": "1 2", "clip": "0", "save-every": "3", "time-limit": "10", "spike-guard": "2",
+          "lr": "0.001 0.00001", "min-lr": "0.0001",
+          "warmup": "3", "trace-first": "2 200", "ranks-per-node": "2 3", "memory-limit": "1 1000", "topk": "5",
+          "offload-window": "0.001 4", "keep": "2",
           "dropout": "0.1", "capacity": "0 1.25", "moe-group": "3 8", "bucket-mb": "0.01"}
 ARCHITECTURES = ["gpt", "llama", "mixtral", "bert", "t5"]
 PATHS = {"save", "offload-path", "trace"}
@@ -77,7 +84,8 @@ def of_phrase(part, says, subjects, given):
     if number and number.group(1) in OPTIONS:
         return [{number.group(1): value} for value in re.findall(r"[0-9][0-9.e+-]*", number.group(2))]
     for name, word in re.findall(r"(?=\b-*([a-z][a-z0-9-]+)[ =]([a-z0-9_-]+))", part):
-        if word in [c.split(":")[0] for c in OPTIONS.get(name, [])] + ["on", "off", "auto", "gpt", "llama"] and name in OPTIONS:
+        if word in [c.split(":")[0] for c in OPTIONS.get(name, [])] + ["on", "off", "auto", "gpt", "llama"] \
+                and name in OPTIONS:
             return [{name: word}]
     give = re.search(r"give -*([a-z0-9-]+)(?: and -*([a-z0-9-]+))?", part)
     if give and give.group(1) in OPTIONS:
@@ -88,7 +96,8 @@ def of_phrase(part, says, subjects, given):
         return [{refused.group(1): value} for value in choice.group(1).split(", ") if ":" not in value]
     another = re.match(r"another ([a-z-]+)", part)
     if another and OPTIONS.get(another.group(1)):
-        return [{another.group(1): value} for value in OPTIONS[another.group(1)] if value != given.get(another.group(1))]
+        return [{another.group(1): value} for value in OPTIONS[another.group(1)]
+                if value != given.get(another.group(1))]
     alone = re.match(r"(?:use|give)? ?(?:one of |at most |at least )?([0-9][0-9, ]*)", part)
     if alone and subjects:
         return [{subjects[0]: value} for value in re.findall(r"[0-9]+", alone.group(1))]
@@ -132,7 +141,8 @@ def apply(options, change):
 
 
 faults = {"a refusal is no internal error": {}, "a refusal has a remedy": {}, "a remedy is not the refused value": {},
-          "a remedy does not bring its refusal again": {}, "from each refusal its remedies lead to a plan that is accepted": {}}
+          "a remedy does not bring its refusal again": {},
+          "from each refusal its remedies lead to a plan that is accepted": {}}
 internal, without, same_value, same_line, no_way = faults.values()
 met = collections.Counter()
 lines = {}                                                    # of each place that refuses the first line

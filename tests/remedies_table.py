@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
-"""What messages outside of plans (tests/remedies.py has those) print as a remedy is tried, by the cases of tests/data/remedies/*.txt.
+"""What messages outside of plans (tests/remedies.py has those) print as a remedy is tried, by the cases of
+tests/data/remedies/*.txt.
 
     remedies_table.py PROGRAM            all cases: a line "ok NAME" or "not ok NAME ..." each
-    remedies_table.py PROGRAM --static   no case is run: each message of the sources that advises what can be typed has a case, is among
-                                         those that plans meet (drawn.txt), or has a reason for neither (exceptions.txt)
-    remedies_table.py PROGRAM --met FILE drawn.txt has the messages that are in FILE, which remedies.py has written, and no others
+    remedies_table.py PROGRAM --static   no case is run: each message of the sources that advises what can be typed has
+                                         a case, is among those that plans meet (drawn.txt), or has a reason for neither
+                                         (exceptions.txt)
+    remedies_table.py PROGRAM --met FILE drawn.txt has the messages that are in FILE, which remedies.py has written, and
+    no others
     FILES="data launch"                  cases of these files of tests/data/remedies
     ONLY=REGEX                           cases whose names it fits
 
-A case is a name in brackets, and below it lines of bash, run one after the other in an empty folder, with the program, $ROOT (the project), $F (what
-fixtures.bash has made), $R (a short run, on as many ranks as are launched), $M (make, in the project), $PORT (one that is free) and $P (a Python with
-numpy, if there is one):
+A case is a name in brackets, and below it lines of bash, run one after the other in an empty folder, with the program,
+$ROOT (the project), $F (what fixtures.bash has made), $R (a short run, on as many ranks as are launched), $M (make, in
+the project), $PORT (one that is free) and $P (a Python with numpy, if there is one):
 
     [name]
     at     FILE WORDS        the source file of the message, and a part of its text there
-    needs  COMMAND           the case is skipped where there is no such command; numpy, torch, transformers: no Python with it
+    needs  COMMAND           the case is skipped where there is no such command; numpy, torch, transformers: no Python
+                             with it
     needs  no-cuda           the case is skipped in a build with CUDA
     given  ...               what has to be there; any number of lines
     try    ...               prints the message
@@ -233,8 +237,10 @@ def static():
     stale += [f"{e[0]} | {e[1]}" for e in excepted if not any(e[1] in text for text in texts.get(e[0], []))]
     needless = sorted(reasons & tried)
     print(
-        f"# {len(wanted)} messages advise what can be typed: {len(set(wanted) & tried)} have a case, {len(set(wanted) & drawn - tried)} more are "
-        f"met by plans, {len(set(wanted) & reasons - tried - drawn)} have a reason for neither; {len(tried - set(wanted))} others have a case, too"
+        f"# {len(wanted)} messages advise what can be typed: {len(set(wanted) & tried)} have a case, "
+        f"{len(set(wanted) & drawn - tried)} more are "
+        f"met by plans, {len(set(wanted) & reasons - tried - drawn)} have a reason for neither; "
+        f"{len(tried - set(wanted))} others have a case, too"
     )
     for name, found in (
         ("each_message_that_advises_is_tried_or_has_a_reason", bare),

@@ -1,4 +1,5 @@
-"""Where the sources have a message that advises what can be typed: an option, a command, a tool, a setting of the environment."""
+"""Where the sources have a message that advises what can be typed: an option, a command, a tool, a setting of the
+environment."""
 
 import ast
 import re
@@ -11,10 +12,12 @@ ELSEWHERE = re.compile(
     r"(^|/)(test_|example_)|^(nano|tests|tools/bench|tools/concepts)/|^lessons/.*\.(c|cu|h)$|^planner/explorer/"
 )
 ASKS = re.compile(
-    r"(?:^|[;:,.?!] |\bor |\band )(?:use|Use|give|Give|set|raise|leave|start|see|build|read|tokenize|say|point|quote|save|choose|make it) "
+    r"(?:^|[;:,.?!] |\bor |\band "
+    r")(?:use|Use|give|Give|set|raise|leave|start|see|build|read|tokenize|say|point|quote|save|choose|make it) "
 )
 TYPED = re.compile(
-    r"(?<![\w-])--[a-z]|\btrivium [a-z]+|\btools/\w|\bmake [a-z]+|\bmake [A-Z]+=|\b[A-Z]{2,}_[A-Z_]+\b|\b[A-Z]{2,}=|TMPDIR|ulimit|iconv|"
+    r"(?<![\w-])--[a-z]|\btrivium [a-z]+|\btools/\w|\bmake [a-z]+|\bmake "
+    r"[A-Z]+=|\b[A-Z]{2,}_[A-Z_]+\b|\b[A-Z]{2,}=|TMPDIR|ulimit|iconv|"
     r"\bnumpy\.|astype|reshape|save_pretrained|/dev/shm|yama"
 )
 

@@ -13,7 +13,8 @@ fi
 
 model="--layers 4 --hidden 32 --heads 4 --seq 16 --global-batch 8 --micro-batch 2 --steps 3"
 hostile='data=/no/<script>alert(1)</script>&amp;"'\'$'\001\303'
-strategies="dp=2 | dp=2 zero=1 offload=optimizer | pp=2 | pp=2 schedule=interleaved chunks=2 recompute=full | tp=3 | $hostile | "
+strategies="dp=2 | dp=2 zero=1 offload=optimizer | pp=2 | pp=2 schedule=interleaved chunks=2 recompute=full | \
+tp=3 | $hostile | "
 # shellcheck disable=SC2086
 "$B/trivium" launch -n 2 compare $model --strategies "$strategies" --out "$out/report" >"$out/stdout" 2>"$out/stderr" ||
     { echo "not ok report the comparison failed"; cat "$out/stdout" "$out/stderr"; exit 1; }
@@ -26,7 +27,8 @@ text = open(f"{folder}/report.html", "rb").read().decode("utf-8")
 compare = json.load(open(f"{folder}/compare.json"))
 rows, report = compare["strategies"], json.load(open(f"{folder}/report.json"))
 hostile = "data=/no/<script>alert(1)</script>&amp;\"'\ufffd\ufffd"
-names = ["dp=2", "dp=2 zero=1 offload=optimizer", "pp=2", "pp=2 schedule=interleaved chunks=2 recompute=full", "tp=3", hostile, "(as it is)"]
+names = ["dp=2", "dp=2 zero=1 offload=optimizer", "pp=2", "pp=2 schedule=interleaved chunks=2 recompute=full", "tp=3",
+         hostile, "(as it is)"]
 tables = {t["id"]: t for t in report["tables"]}
 
 class Page(html.parser.HTMLParser):
@@ -126,7 +128,8 @@ for check in (the_page_has_the_json, complete_by_itself, every_strategy_once, nu
     except Exception as e:
         print("not ok report:", check.__name__.replace("_", " "), repr(e))
 END
-PYTHONIOENCODING=utf-8 python3 "$out/read.py" "$out/report" 2>"$out/stderr" || { echo "not ok report cannot be read"; cat "$out/stderr"; }
+PYTHONIOENCODING=utf-8 python3 "$out/read.py" "$out/report" 2>"$out/stderr" ||
+    { echo "not ok report cannot be read"; cat "$out/stderr"; }
 
 # A comparison without pipelines leaves none of an earlier one's behind.
 # shellcheck disable=SC2086

@@ -1,6 +1,6 @@
 #!/bin/bash
-# launch --max-restarts: what dies is started again from its last checkpoint, and ends as if nothing had happened; what cannot be helped is
-# not tried forever; and no process of an attempt outlives it.
+# launch --max-restarts: what dies is started again from its last checkpoint, and ends as if nothing had happened; what
+# cannot be helped is not tried forever; and no process of an attempt outlives it.
 #
 # Run from the project's root. BUILD: where the program is (default: build).
 set -u -o pipefail
@@ -25,8 +25,10 @@ start() {
     local launch=()
     while [ "$1" != -- ]; do launch+=("$1"); shift; done
     shift
-    exec env "$marker" "$trivium" launch "${launch[@]}" train --device cpu --threads 1 --data "$demo" --layers 2 --hidden 64 --heads 4 --seq 32 \
-        --global-batch 8 --steps $steps --dropout 0.1 --val-fraction 0 --log warn --save-every 1 --keep 2 "$@" >out 2>err </dev/null
+    exec env "$marker" "$trivium" launch "${launch[@]}" train --device cpu --threads 1 --data "$demo" --layers 2 \
+        --hidden 64 --heads 4 --seq 32 \
+        --global-batch 8 --steps $steps --dropout 0.1 --val-fraction 0 --log warn --save-every 1 --keep 2 "$@" >out \
+        2>err </dev/null
 }
 not_ok() { # NAME WHY
     echo "not ok $1: $2"
@@ -75,13 +77,20 @@ died_and_resumed() {
     start -n 2 --max-restarts 3 --backoff 0.3 -- --zero 1 --lr 1e-3 --save hurt --metrics rows --comm-timeout 3 &
     job=$!
     hurt 1 KILL pids 1 || { not_ok $name "rank 1 killed: no restart, or ranks left"; end_all; wait; return; }
-    hurt 2 KILL pids_of $starter || { not_ok $name "$starter killed: no restart, or ranks left"; end_all; wait; return; }
+    hurt 2 KILL pids_of $starter ||
+        { not_ok $name "$starter killed: no restart, or ranks left"; end_all; wait; return; }
     hurt 3 STOP pids 0 || { not_ok $name "rank 0 stopped: no restart, or ranks left"; end_all; wait; return; }
     ends $name $job 0 || return
-    if ! says "E_COMM, rank 1 of 2" || ! says "E_COMM, $starter_name was killed" || ! says "E_TIMEOUT, "; then not_ok $name "does not say why"; return; fi
-    if ! grep -q '^restart 3 of 3 in 1.2 s, 2 ranks, from step-' err; then not_ok $name "does not say from where"; return; fi
+    if ! says "E_COMM, rank 1 of 2" || ! says "E_COMM, $starter_name was killed" || ! says "E_TIMEOUT, "; then
+        not_ok $name "does not say why"; return
+    fi
+    if ! grep -q '^restart 3 of 3 in 1.2 s, 2 ranks, from step-' err; then
+        not_ok $name "does not say from where"; return
+    fi
     if ! has_all_rows rows; then not_ok $name "rows of steps are missing from the metrics"; return; fi
-    if ! grep -q "^goodput of 4 attempts [0-9.]*%: [0-9.]* s in $steps steps that count" err; then not_ok $name "no goodput"; return; fi
+    if ! grep -q "^goodput of 4 attempts [0-9.]*%: [0-9.]* s in $steps steps that count" err; then
+        not_ok $name "no goodput"; return
+    fi
     if ! grep -q "^training stops .*--save-every" err; then not_ok $name "does not say how often to save"; return; fi
     if same_bytes hurt; then echo "ok $name"; else not_ok $name "it ends with other bytes"; fi
 }
@@ -111,7 +120,11 @@ always_dies() {
     TRIVIUM_EXE=$work/dies start -n 1 --max-restarts 9 --backoff 0.01 -- --save dies-here &
     ends $name $! 1 || return
     if [ "$(n_restarts)" != 2 ]; then not_ok $name "$(n_restarts) restarts, not 2"; return; fi
-    if says "2 in a row brought no new checkpoint"; then echo "ok $name"; else not_ok $name "does not say why it stops"; fi
+    if says "2 in a row brought no new checkpoint"; then
+        echo "ok $name"
+    else
+        not_ok $name "does not say why it stops"
+    fi
 }
 stopped_while_it_waits() {
     local name=term_ends_the_wait
@@ -131,9 +144,12 @@ END
 chmod +x four_never_start
 fewer_ranks() {
     local name=fewer_ranks_go_on
-    TRIVIUM_EXE=$work/four_never_start start -n 4 --max-restarts 2 --min-ranks 1 --backoff 0.01 -- --dp 4 --steps 2 --save fewer --metrics "" &
+    TRIVIUM_EXE=$work/four_never_start start -n 4 --max-restarts 2 --min-ranks 1 --backoff 0.01 -- --dp 4 --steps 2 \
+        --save fewer --metrics "" &
     ends $name $! 0 || return
-    if [ "$(n_restarts)" != 1 ] || ! says ", 2 ranks, from the beginning"; then not_ok $name "did not go on with 2 ranks"; return; fi
+    if [ "$(n_restarts)" != 1 ] || ! says ", 2 ranks, from the beginning"; then
+        not_ok $name "did not go on with 2 ranks"; return
+    fi
     if [ "$(cat fewer/latest)" = step-00000002 ]; then echo "ok $name"; else not_ok $name "no checkpoint of step 2"; fi
 }
 
@@ -149,8 +165,15 @@ divergence() {
     local name=divergence_is_tried_once_more
     start -n 2 --max-restarts 5 --backoff 0.01 -- --lr 1e6 --clip 0 --save diverges --metrics "" &
     ends $name $! 1 || return
-    if [ "$(n_restarts)" != 1 ] || ! grep -q '^restart 1 of 5 in .* 2 ranks, from step-0.*: E_NUMERIC, the loss of step' err; then not_ok $name "not one restart"; return; fi
-    if ! grep -q 'no other restart: not finite again at step [0-9]*, from step-0.*: divergence, not a fault of the machine' err; then not_ok $name "does not say why it ends"; return; fi
+    if [ "$(n_restarts)" != 1 ] ||
+        ! grep -q '^restart 1 of 5 in .* 2 ranks, from step-0.*: E_NUMERIC, the loss of step' err; then
+        not_ok $name "not one restart"; return
+    fi
+    if ! grep \
+        -q 'no other restart: not finite again at step [0-9]*, from step-0.*: divergence, not a fault of the machine' \
+        err; then
+        not_ok $name "does not say why it ends"; return
+    fi
     echo "ok $name"
 }
 # A bit that flips once: the first attempt says that step 3 is not finite, and the second one has it right.
@@ -159,7 +182,8 @@ cat >flips_once <<END
 if [ -e flipped-\$OMPI_COMM_WORLD_RANK ]; then exec "$trivium" "\$@"; fi
 touch flipped-\$OMPI_COMM_WORLD_RANK
 "$trivium" "\$@" --steps 2 || exit
-[ \$OMPI_COMM_WORLD_RANK = 0 ] && echo "[rank 0/2 @a] E_NUMERIC run_step.c:1 f: the loss of step 3 is nan; no weight was changed" >&2
+[ \$OMPI_COMM_WORLD_RANK = 0 ] &&
+    echo "[rank 0/2 @a] E_NUMERIC run_step.c:1 f: the loss of step 3 is nan; no weight was changed" >&2
 sleep 0.2
 exit 1
 END
@@ -168,7 +192,9 @@ flipped() {
     local name=a_flipped_bit_costs_a_restart
     TRIVIUM_EXE=$work/flips_once start -n 2 --max-restarts 1 --backoff 0.01 -- --steps 5 --save flips --metrics "" &
     ends $name $! 0 || return
-    if [ "$(n_restarts)" != 1 ] || ! says "from step-00000002: E_NUMERIC, the loss of step 3"; then not_ok $name "no restart from step 2"; return; fi
+    if [ "$(n_restarts)" != 1 ] || ! says "from step-00000002: E_NUMERIC, the loss of step 3"; then
+        not_ok $name "no restart from step 2"; return
+    fi
     if [ "$(cat flips/latest)" = step-00000005 ]; then echo "ok $name"; else not_ok $name "no checkpoint of step 5"; fi
 }
 
@@ -176,8 +202,11 @@ flipped() {
 preflight() {
     local word library=MPI
     [ $starter = mpirun ] || library="direct transport"
-    if ! "$trivium" launch -n 2 preflight --device cpu --threads 1 --save looked-at >out 2>err; then not_ok preflight "it fails"; return; fi
-    for word in "^ranks  *2 on 1 host: " "^libraries .*$library" "^all-reduce  16 MiB in .* GB/s" "^save .*looked-at: 32 MiB by all ranks"; do
+    if ! "$trivium" launch -n 2 preflight --device cpu --threads 1 --save looked-at >out 2>err; then
+        not_ok preflight "it fails"; return
+    fi
+    for word in "^ranks  *2 on 1 host: " "^libraries .*$library" "^all-reduce  16 MiB in .* GB/s" \
+        "^save .*looked-at: 32 MiB by all ranks"; do
         if ! grep -q "$word" out; then not_ok preflight "does not say $word"; return; fi
     done
     if [ -z "$(ls -A looked-at)" ]; then echo "ok preflight"; else not_ok preflight "it leaves files"; fi

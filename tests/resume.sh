@@ -1,5 +1,6 @@
 #!/bin/bash
-# A run that goes on, goes on with what it was trained on: data, split, tokenizer, masks. Others are refused, or said with --other-data.
+# A run that goes on, goes on with what it was trained on: data, split, tokenizer, masks. Others are refused, or said
+# with --other-data.
 #
 # Run from the project's root. BUILD: where the program is (default: build).
 set -u -o pipefail
@@ -13,7 +14,8 @@ cd "$work" || exit 1
 export ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=0} LC_ALL=C
 
 train() {
-    "$trivium" train --device cpu --threads 1 --layers 2 --hidden 16 --heads 2 --seq 16 --global-batch 4 --log warn --metrics "" \
+    "$trivium" train --device cpu --threads 1 --layers 2 --hidden 16 --heads 2 --seq 16 --global-batch 4 --log warn \
+        --metrics "" \
         --lr 1e-3 --min-lr 1e-4 --warmup 0 --beta2 0.95 "$@" >out 2>&1
 }
 not_ok() { # NAME WHY
@@ -33,7 +35,8 @@ refused() {
     local name=$1 text=$2
     shift 2
     if train --steps 3 --resume "$@"; then not_ok "$name" "it goes on"
-    elif [ "$(wc -l <out)" != 1 ] || ! grep -q "E_DATA .*$text.*--other-data" out; then not_ok "$name" "does not say E_DATA ... $text"
+    elif [ "$(wc -l <out)" != 1 ] || ! grep -q "E_DATA .*$text.*--other-data" out; then
+        not_ok "$name" "does not say E_DATA ... $text"
     elif ! train --steps 3 --resume "$@" --other-data; then not_ok "$name" "refused with --other-data"
     elif ! grep -q "warning: .*$text" out; then not_ok "$name" "does not warn: $text"
     else echo "ok $name"; fi
@@ -59,7 +62,8 @@ refused resume_with_another_split '5400 from 0 on there, and 4500 from 0 on here
 refused resume_with_validation_of_another_file '5400 from 0 on there, and 6000' ck --data x.txt --val-data end.txt
 said resume_with_other_settings 'beta2 0.9 (was 0.95)' ck --data x.txt --beta2 0.9
 said resume_with_another_rate 'lr 0.01 (was 0.001)' ck --data x.txt --lr 0.01
-train --data x.txt --steps 1 --other-data && grep -q 'other-data has no part' out && echo "ok other_data_belongs_to_resume" || not_ok other_data_belongs_to_resume "no word"
+train --data x.txt --steps 1 --other-data && grep -q 'other-data has no part' out &&
+    echo "ok other_data_belongs_to_resume" || not_ok other_data_belongs_to_resume "no word"
 
 train --data x.txt --val-data shorter.txt --steps 2 --save val || not_ok trains "exit code $?"
 said resume_with_other_validation 'evaluated on other data' val --data x.txt --val-data end.txt

@@ -12,10 +12,14 @@
  *   TEST_LOCKDOWN=1   the graded code is not trusted (tests/lockdown.h)
  *   TEST_MORE=1   only the suites whose first line has this number of ranks after "more:". They take long, and a run
  *                 without a filter leaves them out
+ *   TEST_STRICT=1   a test fails that leaves a request in flight or memory allocated (tests/graded.h)
+ *   TEST_SEED   of the numbers that tests draw (test_drawn)
+ *   TEST_CPU, TEST_WALL   limits in seconds (tests/graded.h)
  *   TEST_COLLECTIVES=1   before each collective the ranks compare their calls (lib/comm/comm_check.c)
  *   --barriers [filter]: see tests/barriers.h
  *   DEVICE   cpu (default); cuda or simt: only the suites for any device, which then run on the CUDA device */
 #include "tests/barriers.h"
+#include "tests/graded.h"
 #include "tests/lockdown.h"
 #include "tests/report.h"
 #include "tests/sanitizer.h"
@@ -153,11 +157,18 @@ static enum verdict run_here(const struct CMUnitTest *test) {
 }
 
 /* Runs after each test that did not fail. If this test passes, graded code has changed CMocka in memory. */
-TEST(control) { assert_true(false); }
+TEST(control) { _assert_true(0, "false", __FILE__, __LINE__); } /* CMocka's own, which calls its _fail */
 
 enum verdict test_run_here(const char *file, const struct CMUnitTest *test) {
     static const struct CMUnitTest fails = unit_test(control);
+    test_blocks_clear();
+    graded_begin();
     enum verdict verdict = run_here(test);
+    const char *left = verdict == PASSED && getenv("TEST_STRICT") ? graded_left() : NULL;
+    if (left) {
+        show_failure(file, test->name, left);
+        return FAILED;
+    }
     if (verdict == FAILED) show_failure(file, test->name, said);
     else if (run_here(&fails) != FAILED) {
         show_failure(file, test->name, "CMocka was changed in memory: what is false no longer fails\n");
@@ -269,6 +280,7 @@ static enum status start(int *argc, char ***argv) {
     const char *timeout = getenv("TEST_TIMEOUT");
     bool check = getenv("TEST_COLLECTIVES") != NULL;
     comm_configure(&(struct comm_settings){.timeout_s = timeout ? atof(timeout) : 60, .check_collectives = check});
+    graded_start();
     if (getenv("TEST_LOCKDOWN") && !lockdown()) return FAIL(E_CONFIG, "TEST_LOCKDOWN needs a filter of system calls");
     /* no rank leaves group_create, and begins a test, before rank 0 has called it */
     if (comm_is_rank_0() && !report_open()) return FAIL(E_CONFIG, "there is no report to write");

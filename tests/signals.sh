@@ -1,6 +1,6 @@
 #!/bin/bash
-# Signals to a rank, to mpirun (or the agent) and to launch, at every moment of a job: it ends in time, with one true line, leaves no
-# process and no file, and goes on from its last checkpoint to the same bytes as an undisturbed job.
+# Signals to a rank, to mpirun (or the agent) and to launch, at every moment of a job: it ends in time, with one true
+# line, leaves no process and no file, and goes on from its last checkpoint to the same bytes as an undisturbed job.
 #
 # Run from the project's root. BUILD: where the program is (default: build). ALL=1: all cases, not one of each kind
 # (tests/long/signals.sh).
@@ -84,8 +84,10 @@ hurt() {
 
 # ---- what is left ----
 error='^(\[rank [^]]*\] )?E_[A-Z]+ [a-z_]+\.c:[0-9]+ [a-z_]+: '
-rest='^(warning: |postmortem: |restart |goodput |training stops |\[rank [^]]*\] warning: |stopped by signal |interrupted: )'
-# speaks NAME N WORDS: these words (| between them); N error lines and no other program's. N any: a crash has more to say
+rest='^(warning: |postmortem: |restart |goodput |training stops '
+rest+='|\[rank [^]]*\] warning: |stopped by signal |interrupted: )'
+# speaks NAME N WORDS: these words (| between them); N error lines and no other program's. N any: a crash has more to
+# say
 speaks() {
     local name=$1 n=$2 words=$3 word
     if [ "$n" != any ] && [ "$(grep -cE "$error" err)" != "$n" ]; then
@@ -102,7 +104,8 @@ speaks() {
     done
 }
 # newer: a launcher that was killed long ago had the same number, perhaps
-scratch() { find "/dev/shm/$own" "$TMPDIR/$own" -maxdepth 1 ! -name "flight.*" -name "*.$job.*" -newer "$work/born" 2>/dev/null; }
+scratch() { find "/dev/shm/$own" "$TMPDIR/$own" -maxdepth 1 ! -name "flight.*" -name "*.$job.*" -newer "$work/born" \
+    2>/dev/null; }
 no_scratch() { [ -z "$(scratch)" ]; }
 leaves_nothing() { # NAME
     if ! wait_for 15 is_alone; then not_ok "$1" "processes are left: $(pids | tr '\n' ' ')"; end_all; return 1; fi
@@ -260,7 +263,8 @@ fi
 alone() {
     local name=$1 code
     shift
-    env --default-signal "$marker" "$trivium" "${train[@]}" --dp 1 --tp 1 --steps 1000000 --save-every 0 "$@" >out 2>err </dev/null &
+    env --default-signal "$marker" "$trivium" "${train[@]}" --dp 1 --tp 1 --steps 1000000 --save-every 0 "$@" >out \
+        2>err </dev/null &
     job=$!
     sleep 2
     kill -s INT "$job"

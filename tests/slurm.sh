@@ -1,13 +1,14 @@
 #!/bin/bash
-# configs/trivium.sbatch, with stand-ins for Slurm's commands: what it starts, when it starts it again, when it has itself queued, when it gives up.
-# Run from the project's root.
+# configs/trivium.sbatch, with stand-ins for Slurm's commands: what it starts, when it starts it again, when it has
+# itself queued, when it gives up. Run from the project's root.
 set -u -o pipefail
 script=$PWD/configs/trivium.sbatch
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 mkdir bin
-# srun: what the next line of `plan` says: save (a new checkpoint), wait (for USR1, then save), and the exit code. Its words go to `calls`.
+# srun: what the next line of `plan` says: save (a new checkpoint), wait (for USR1, then save), and the exit code. Its
+# words go to `calls`.
 cat >bin/srun <<'END'
 #!/bin/bash
 echo "$*" >>calls
@@ -54,7 +55,8 @@ fi
 
 (begin "save 1" "save 137" "0")
 judge sbatch_goes_on_after_failures $? 0 3 ""
-if ! sed -n 1p calls | grep -q -- --resume && sed -n 2p calls | grep -q -- "--save ckpt --resume ckpt --metrics-append --seed 5"; then
+if ! sed -n 1p calls | grep -q -- --resume &&
+    sed -n 2p calls | grep -q -- "--save ckpt --resume ckpt --metrics-append --seed 5"; then
     echo "ok sbatch_resumes"
 else
     not_ok sbatch_resumes "not from the checkpoint"

@@ -1,5 +1,5 @@
-"""Strangers at an elastic job of three hosts, all of them this one (127.0.0.2 to 4): they reach its ports, and do not know its secret. One line a
-case: "ok NAME", or "not ok NAME: why".
+"""Strangers at an elastic job of three hosts, all of them this one (127.0.0.2 to 4): they reach its ports, and do not
+know its secret. One line a case: "ok NAME", or "not ok NAME: why".
 
   python3 tests/strangers.py BUILD WORK [CASE...]
 """
@@ -16,7 +16,8 @@ import time
 
 SECRET = os.urandom(32).hex()
 HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
-TRAIN = ("train --data DEMO --layers 2 --hidden 64 --heads 4 --seq 32 --global-batch 12 --val-fraction 0 --threads 1 --precision fp64 "
+TRAIN = ("train --data DEMO --layers 2 --hidden 64 --heads 4 --seq 32 --global-batch 12 --val-fraction 0 --threads 1 "
+         "--precision fp64 "
          "--micro-batch 1 --dp 4 --zero 1 --replicate-every 1 --log info").split()
 CROWD = 1000
 
@@ -34,15 +35,18 @@ class Job:
         words = [self.exe, "launch", "--comm-transport", "direct", "--host", ",".join(h + ":2" for h in HOSTS)]
         words += ["--spares", "2", "--elastic", "2"]
         words += ["--meet", f"127.0.0.1:{self.at[1]}"] + ([] if started else ["--agent-command", "none"]) + list(more)
-        words += [os.path.abspath("configs/demo.txt") if word == "DEMO" else word for word in TRAIN] + ["--steps", str(steps), "--metrics", self.rows]
+        words += [os.path.abspath("configs/demo.txt") if word == "DEMO" else word
+                  for word in TRAIN] + ["--steps", str(steps), "--metrics", self.rows]
         with open(self.said, "w") as file:
-            self.launch = subprocess.Popen(words, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=file)
+            self.launch = subprocess.Popen(words, env=self.environment, stdin=subprocess.DEVNULL,
+                                           stdout=subprocess.DEVNULL, stderr=file)
 
     def add_agents(self, port=None, hosts=None):
         for host in hosts or HOSTS:
             with open(os.path.join(self.work, f"{self.name}.{host}.err"), "w") as file:
                 words = [self.exe, "agent", "--meet", f"127.0.0.1:{port or self.at[1]}", "--host", host]
-                self.agents.append(subprocess.Popen(words, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=file))
+                self.agents.append(subprocess.Popen(words, env=self.environment, stdin=subprocess.DEVNULL,
+                                                    stdout=subprocess.DEVNULL, stderr=file))
 
     def losses(self):
         try:
@@ -158,7 +162,8 @@ def crowd_while_a_host_is_lost(build, work, _):
         crowd += call(CROWD, job.at)
         if not job.says("is here again", 20):
             return "the host does not come again"
-        return None if job.says("are spares for more", 20) or job.says("is started as a spare", 1) else "its ranks do not come again"
+        return None if job.says("are spares for more", 20) or job.says("is started as a spare", 1) \
+               else "its ranks do not come again"
     finally:
         job.launch.send_signal(signal.SIGINT)
         job.end(20)
@@ -289,7 +294,8 @@ def command_put_in(build, work, _):
 
 
 def hurt_on_the_way(name, direction, act, why):
-    """In the middle of a job something is done to the connection of a host with ranks: only that host is lost, and spares go on with the same losses."""
+    """In the middle of a job something is done to the connection of a host with ranks: only that host is lost, and
+    spares go on with the same losses."""
 
     def case(build, work, whole):
         job = Job(build, work, name, 60)
@@ -356,7 +362,8 @@ ssize_t sendmsg(int fd, const struct msghdr *m, int flags) {
     size_t n = 0;
     for (size_t i = 0; i < m->msg_iovlen; i++) n += m->msg_iov[i].iov_len;
     char *all = malloc(n + 1), *at = all;
-    for (size_t i = 0; i < m->msg_iovlen; at += m->msg_iov[i++].iov_len) memcpy(at, m->msg_iov[i].iov_base, m->msg_iov[i].iov_len);
+    for (size_t i = 0; i < m->msg_iovlen; at += m->msg_iov[i++].iov_len)
+        memcpy(at, m->msg_iov[i].iov_base, m->msg_iov[i].iov_len);
     ssize_t k = send(fd, all, n, flags);
     free(all);
     return k;
@@ -386,11 +393,13 @@ def gradient_changed(build, work, whole):
     with open(os.path.join(work, f"gradient.{HOSTS[1]}.err")) as file:
         said += file.read()
     wrong = wrong_end(job, code, whole)
-    return wrong or (None if "sent was changed on its way" in said and "have lost each other; epoch 1" in said else f"it says {said[-300:]!r}")
+    return wrong or (None if "sent was changed on its way" in said and "have lost each other; epoch 1" in said
+                     else f"it says {said[-300:]!r}")
 
 
 def ranks_that_encrypt(build, work, _):
-    """What ranks say to those of other hosts can be read on the network, the headers of messages to begin with; encrypted it cannot."""
+    """What ranks say to those of other hosts can be read on the network, the headers of messages to begin with;
+    encrypted it cannot."""
     shim, magic, seen = compile_shim(work), struct.pack("<I", 0x7472766D), {}
     if not shim:
         return "there is no compiler"

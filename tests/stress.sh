@@ -20,7 +20,8 @@ stress() { # NAME LAUNCH_OPTIONS...
     if [ "${said-0}" = 1 ] && [ "$(grep -c "$copied_twice" "$work/err")" != 1 ]; then
         code="$code, and no rank says so"
     fi
-    if [ "$code" = 0 ] && ! grep -qv "$copied_twice" "$work/err" && grep -q "^${N:-3000} collectives in" "$work/out"; then
+    if [ "$code" = 0 ] && ! grep -qv "$copied_twice" "$work/err" &&
+        grep -q "^${N:-3000} collectives in" "$work/out"; then
         echo "ok $1 ($(cat "$work/out"))"
     else
         echo "not ok $1: code $code"

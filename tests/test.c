@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* nftw */
 #include "tests/test.h"
 
+#include "lib/base/rng.h"
 #include "lib/base/status.h"
 #include "lib/comm/comm.h"
 
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +26,24 @@ void test_suite_register(struct test_suite *suite) {
 }
 
 /* ---- assertions ---- */
+
+void expect_number_(const char *name, long long value, const char *than, long long right, const char *file, int line) {
+    if (value == right) return;
+    print_error("%s %lld,%s %lld\n", name, value, than, right);
+    _fail(file, line);
+}
+
+void assert_in_range_(const char *text, long long value, long long low, long long high, const char *file, int line) {
+    if (low <= value && value <= high) return;
+    print_error("%s is %lld, which is not in %lld to %lld\n", text, value, low, high);
+    _fail(file, line);
+}
+
+void assert_holds_(bool holds, const char *text, const char *file, int line) {
+    if (holds) return;
+    print_error("%s\n", text);
+    _fail(file, line);
+}
 
 void assert_close_(double value, double reference, double bound, const char *text, const char *file, int line) {
     if (fabs(value - reference) <= bound || value == reference) return; /* the latter for infinities; NaN fails both */
@@ -56,7 +76,8 @@ void assert_fails_(int status, int code, const char *const *words, const char *t
 
 void assert_ok_(int status, const char *text, const char *file, int line) {
     if (status == OK) return;
-    print_error("%s gave %s: %s\n", text, status_name((enum status)status), take_status_text());
+    const char *said = take_status_text();
+    print_error("%s gave %s: %s\n", text, status_name((enum status)status), *said ? said : "another rank may say why");
     _fail(file, line);
 }
 
@@ -83,6 +104,47 @@ double agree_max(double x) {
 
 bool agree_all(bool mine) {
     return agree_max(mine ? 0 : 1) == 0;
+}
+
+/* ---- exact blocks, and drawn numbers ---- */
+
+struct exact_block { void *pages; size_t bytes; struct exact_block *next; };
+static struct exact_block *exact_blocks;
+
+/* The block ends where a page begins that no one may touch. */
+static void *map_block(const void *from, size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (bytes + page - 1) / page * page;
+    struct exact_block *b = malloc(sizeof *b);
+    char *at = b ? mmap(NULL, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    if (at == MAP_FAILED) fail_msg("no memory for a block of %zu bytes", bytes);
+    *b = (struct exact_block){at, whole + page, exact_blocks};
+    exact_blocks = b;
+    memset(at, 0x7f, whole);
+    if (from && bytes) memcpy(at + whole - bytes, from, bytes);
+    if (mprotect(at + whole, page, PROT_NONE) != 0 || (from && whole && mprotect(at, whole, PROT_READ) != 0))
+        fail_msg("a block of %zu bytes cannot be protected", bytes);
+    return at + whole - bytes;
+}
+
+void *test_block(size_t bytes) { return map_block(NULL, bytes); }
+const void *test_block_of(const void *bytes, size_t n) { return map_block(bytes, n); }
+
+static uint64_t n_drawn;
+
+void test_blocks_clear(void) {
+    n_drawn = 0;
+    while (exact_blocks) {
+        struct exact_block *b = exact_blocks;
+        exact_blocks = b->next;
+        munmap(b->pages, b->bytes);
+        free(b);
+    }
+}
+
+int64_t test_drawn(int64_t from, int64_t to) {
+    const char *seed = getenv("TEST_SEED");
+    double u = rng_uniform(seed ? strtoull(seed, NULL, 10) : 1, rng_stream("test_drawn"), n_drawn++);
+    return from + (int64_t)(u * (double)(to - from + 1));
 }
 
 /* ---- standard error ---- */

@@ -39,6 +39,24 @@ extern struct test_suite *test_suites; /* all linked suites, by file name; the r
     static struct test_suite suite_ = {__FILE__, suite_tests_, sizeof suite_tests_ / sizeof *suite_tests_, NULL};      \
     __attribute__((constructor)) static void suite_register_(void) { test_suite_register(&suite_); }
 
+/* CMocka's own print hexadecimal without a name, or one word. These print decimals, and what was asked. */
+#undef assert_int_equal
+#undef assert_in_range
+#undef assert_true
+#undef assert_false
+#define assert_int_equal(value, right)                                                                                 \
+    expect_number_(#value " is", (long long)(value), " not", (long long)(right), __FILE__, __LINE__)
+#define assert_in_range(value, low, high)                                                                              \
+    assert_in_range_(#value, (long long)(value), (long long)(low), (long long)(high), __FILE__, __LINE__)
+#define assert_true(condition) assert_holds_((condition) ? true : false, "not true: " #condition, __FILE__, __LINE__)
+#define assert_false(condition) assert_holds_((condition) ? false : true, "true: " #condition, __FILE__, __LINE__)
+/** A whole number with a name for its reader: "parameters of gpt2-124m: you say 124438272, right is 124439808". */
+#define expect_number(name, value, right)                                                                              \
+    expect_number_(name ": you say", (long long)(value), " right is", (long long)(right), __FILE__, __LINE__)
+void expect_number_(const char *name, long long value, const char *than, long long right, const char *file, int line);
+void assert_in_range_(const char *text, long long value, long long low, long long high, const char *file, int line);
+void assert_holds_(bool holds, const char *text, const char *file, int line);
+
 /** |value - reference| <= bound, NaN never; prints all three otherwise. CMocka 1.1.5 has no double assertion. */
 #define assert_close(value, reference, bound) assert_close_((value), (reference), (bound), #value, __FILE__, __LINE__)
 void assert_close_(double value, double reference, double bound, const char *text, const char *file, int line);
@@ -55,6 +73,16 @@ void assert_ok_(int status, const char *text, const char *file, int line);
 
 /** The ranks have lost each other: print this, and this rank's part of the reason; end the job. */
 void test_give_up(const char *what) __attribute__((noreturn));
+
+/** A block of exactly this size: an access right behind its end crashes. It is there until the next test begins. */
+void *test_block(size_t bytes);
+/** The same with these bytes in it; a write to it crashes. */
+const void *test_block_of(const void *bytes, size_t n);
+/** Unmap the blocks of the test before: the runner does so. */
+void test_blocks_clear(void);
+/** A whole number from..to: the next of this test's. A grader sets another TEST_SEED for each run. All ranks get the
+ *  same numbers if they draw equally often. */
+int64_t test_drawn(int64_t from, int64_t to);
 
 /** Largest value over all ranks of the world (NaN wins); are all ranks' values true? @collective{world} */
 double agree_max(double);

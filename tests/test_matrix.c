@@ -1,4 +1,4 @@
-/* ranks: 1 2  more: 4 8  device: cpu  threads: 1
+/* ranks: 1  more: 2 4 8  device: cpu  threads: 1
  *
  * Promises 1 and 2 for combinations: every technique with every other. All legal combinations of
  *

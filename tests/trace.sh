@@ -19,13 +19,18 @@ traces() {
     local name=$1 ranks=$2 steps=$3
     shift 3
     rm -f "$work/t.json"
-    "$trivium" launch -n "$ranks" train "${small[@]}" --trace "$work/t.json" "$@" >"$work/out" 2>"$work/err" || { not_ok "$name" "exit code $?"; return; }
-    grep -q "^trace .*: steps $steps, $ranks rank" "$work/out" || { not_ok "$name" "does not say: steps $steps"; return; }
-    grep -qE '^bubble [0-9.]+ ms per step, .*by the schedule' "$work/out" || { not_ok "$name" "says nothing of the bubble"; return; }
-    [ "$(grep -c '"name":"process_name"' "$work/t.json")" = "$ranks" ] || { not_ok "$name" "not every rank is in the file"; return; }
+    "$trivium" launch -n "$ranks" train "${small[@]}" --trace "$work/t.json" "$@" >"$work/out" 2>"$work/err" ||
+        { not_ok "$name" "exit code $?"; return; }
+    grep -q "^trace .*: steps $steps, $ranks rank" "$work/out" ||
+        { not_ok "$name" "does not say: steps $steps"; return; }
+    grep -qE '^bubble [0-9.]+ ms per step, .*by the schedule' "$work/out" ||
+        { not_ok "$name" "says nothing of the bubble"; return; }
+    [ "$(grep -c '"name":"process_name"' "$work/t.json")" = "$ranks" ] ||
+        { not_ok "$name" "not every rank is in the file"; return; }
     local said
     said=$(grep -oE '"name":"step [0-9]+","pid":0' "$work/t.json" | tr -dc '0-9\n' | sed 's/0$//' | paste -sd' ')
-    [ "$said" = "$(seq -s' ' "${steps% to *}" "${steps#* to }")" ] || { not_ok "$name" "the file has steps $said"; return; }
+    [ "$said" = "$(seq -s' ' "${steps% to *}" "${steps#* to }")" ] ||
+        { not_ok "$name" "the file has steps $said"; return; }
     echo "ok $name"
 }
 
@@ -45,7 +50,8 @@ traces trace_of_the_steps_that_are_asked_for 1 '2 to 4' --steps 4 --trace-first 
 refuses trace_that_cannot_be_written E_IO "trace=$work/none/t.json.*another path" --steps 2 --trace "$work/none/t.json"
 mkfifo "$work/pipe"
 refuses trace_into_a_pipe E_IO "trace=$work/pipe is a pipe" --steps 2 --trace "$work/pipe"
-refuses trace_behind_the_last_step E_CONFIG 'trace-first=5 is after the last step, and steps=4' --steps 4 --trace "$work/t.json" --trace-first 5
+refuses trace_behind_the_last_step E_CONFIG 'trace-first=5 is after the last step, and steps=4' --steps 4 \
+    --trace "$work/t.json" --trace-first 5
 refuses trace_first_of_no_trace E_CONFIG 'trace-first=2 without trace' --steps 4 --trace-first 2
 
 # A trace that cannot be written costs no step, and is the job's end all the same: code 1.
@@ -61,19 +67,25 @@ else not_ok trace_into_a_process "no whole trace"; fi
 
 # An evaluation between traced steps takes none of their room, and is no part of the bubble.
 small=(--layers 2 --hidden 16 --heads 2 --seq 8 --global-batch 8 --metrics "")
-traces trace_with_evaluations_between_its_steps 2 '2 to 4' --tp 2 --steps 4 --trace-first 2 --trace-steps 3 --eval-every 1 --val-fraction 0.5
-if grep -q 'did not fit' "$work/err" || grep -q 'bubble -' "$work/out"; then not_ok trace_has_room_for_every_step "spans are missing"
+traces trace_with_evaluations_between_its_steps 2 '2 to 4' --tp 2 --steps 4 --trace-first 2 --trace-steps 3 \
+    --eval-every 1 --val-fraction 0.5
+if grep -q 'did not fit' "$work/err" || grep -q 'bubble -' "$work/out"; then
+    not_ok trace_has_room_for_every_step "spans are missing"
 else echo "ok trace_has_room_for_every_step"; fi
 
 # --spike-guard undoes traced steps, again and again, a checkpoint saved between: each step is there once.
-"$trivium" train "${small[@]}" --val-fraction 0 --threads 1 --lr 1e-2 --steps 120 --seed 1 --spike-guard 1 --save "$work/guard" --save-every 2 \
+"$trivium" train "${small[@]}" --val-fraction 0 --threads 1 --lr 1e-2 --steps 120 --seed 1 --spike-guard 1 \
+    --save "$work/guard" --save-every 2 \
     --trace "$work/g.json" --trace-first 60 --trace-steps 12 >"$work/out" 2>"$work/err"
 twice=$(grep -oE '"name":"step [0-9]+","pid":0' "$work/g.json" | sort | uniq -d)
-if [ -s "$work/g.json" ] && [ -z "$twice" ] && grep -q 'back to step' "$work/err"; then echo "ok trace_has_no_step_twice_when_the_guard_goes_back"
+if [ -s "$work/g.json" ] && [ -z "$twice" ] && grep -q 'back to step' "$work/err"; then
+    echo "ok trace_has_no_step_twice_when_the_guard_goes_back"
 else not_ok trace_has_no_step_twice_when_the_guard_goes_back "twice: $twice"; fi
 
 # Nothing left to do: what an earlier run has traced stays, and that nothing is traced is said.
 cp "$work/g.json" "$work/kept.json"
-"$trivium" train "${small[@]}" --val-fraction 0 --threads 1 --steps 120 --seed 1 --resume "$work/guard" --trace "$work/g.json" >"$work/out" 2>"$work/err"
-if cmp -s "$work/g.json" "$work/kept.json" && grep -q 'nothing will be traced' "$work/err"; then echo "ok trace_of_nothing_leaves_the_file_alone"
+"$trivium" train "${small[@]}" --val-fraction 0 --threads 1 --steps 120 --seed 1 --resume "$work/guard" \
+    --trace "$work/g.json" >"$work/out" 2>"$work/err"
+if cmp -s "$work/g.json" "$work/kept.json" && grep -q 'nothing will be traced' "$work/err"; then
+    echo "ok trace_of_nothing_leaves_the_file_alone"
 else not_ok trace_of_nothing_leaves_the_file_alone "the file changed, or nothing was said"; fi

@@ -48,15 +48,19 @@ refused_before_the_first_step() {
     for ranks in 1 4; do
         job $ranks --vocab 100 --data train.bin --val-data bad.bin --steps 3 --save said-$ranks --metrics "" >out 2>err
         code=$?
-        if [ $code != 2 ] || ! says "warning: bad.bin: token 120 at position 200 is not below vocab=100.*training continues" ||
-            ! says "E_DATA.*the evaluation after step 3 failed: bad.bin: token 120"; then not_ok $name "code $code"; return; fi
+        if [ $code != 2 ] ||
+            ! says "warning: bad.bin: token 120 at position 200 is not below vocab=100.*training continues" ||
+            ! says "E_DATA.*the evaluation after step 3 failed: bad.bin: token 120"; then
+                not_ok $name "code $code"; return; fi
         [ "$(cat said-$ranks/latest)" = step-00000003 ] || { not_ok $name "its steps are lost"; return; }
     done
     # of clicks, ids
     if "$trivium" data synth-clicks --to few.bin --samples 400 --rows 100 >out 2>err &&
         "$trivium" data synth-clicks --to many.bin --samples 400 --rows 200 >out 2>err &&
-        job 2 --arch dlrm --heads 1 --seq 1 --dp 2 --data few.bin --val-data many.bin --steps 3 --metrics never.jsonl >out 2>err ||
-        ! says "warning: many.bin: id 1[0-9]* of sample [0-9]* is beyond the 100 rows"; then not_ok $name "ids are not checked"; return; fi
+        job 2 --arch dlrm --heads 1 --seq 1 --dp 2 --data few.bin --val-data many.bin --steps 3 \
+        --metrics never.jsonl >out 2>err ||
+        ! says "warning: many.bin: id 1[0-9]* of sample [0-9]* is beyond the 100 rows"; then
+            not_ok $name "ids are not checked"; return; fi
     # an evaluation of three batches does not read that token
     job 1 --vocab 100 --data train.bin --val-data bad.bin --eval-batches 3 --steps 1 --metrics "" >out 2>err ||
         { not_ok $name "samples are refused that are not evaluated"; return; }
@@ -67,14 +71,17 @@ refused_before_the_first_step() {
 evaluation_fails() {
     local name=evaluation_that_fails_costs_no_step code
     cp good.bin changing.bin
-    job 4 --dp 2 --tp 2 --vocab 100 --data train.bin --val-data changing.bin --steps 300 --save fails --metrics fails.jsonl >out 2>err &
+    job 4 --dp 2 --tp 2 --vocab 100 --data train.bin --val-data changing.bin --steps 300 --save fails \
+        --metrics fails.jsonl >out 2>err &
     wait_for 60 grep -qs '"step":20,' fails.jsonl || { not_ok $name "it does not get that far"; end_all; wait; return; }
     dd if=bad.bin of=changing.bin conv=notrunc status=none
     wait $!
     code=$?
     if [ $code != 2 ] || ! says "warning: the evaluation after step 250 failed: changing.bin: token 120" ||
         ! says "E_DATA .*; all steps are done"; then not_ok $name "code $code"; return; fi
-    if ! latest fails 300 || grep -q val_loss fails.jsonl; then not_ok $name "not saved, or evaluated all the same"; return; fi
+    if ! latest fails 300 || grep -q val_loss fails.jsonl; then
+        not_ok $name "not saved, or evaluated all the same"; return
+    fi
     echo "ok $name"
 }
 
@@ -83,14 +90,17 @@ evaluation_fails() {
 asked() {
     local name=$1 code step=$3 words=$4
     long_evaluation 2 --tp 2 --save "$name" --metrics "$name.jsonl" "${@:5}"
-    wait_for 60 latest "$name" "$step" || { not_ok "$name" "the evaluation begins before the save has ended"; end_all; wait; return; }
+    wait_for 60 latest "$name" "$step" ||
+        { not_ok "$name" "the evaluation begins before the save has ended"; end_all; wait; return; }
     sleep 0.2
     kill -USR1 "$(pids_of launch | head -1)"
     wait_for 30 eval "! kill -0 $! 2>/dev/null" || end_all
     wait $!
     code=$?
     if [ $code != "$2" ] || ! says "$words"; then not_ok "$name" "code $code, not $2"; return; fi
-    if ! latest "$name" "$step" || grep -q val_loss "$name.jsonl"; then not_ok "$name" "another step, or evaluated"; return; fi
+    if ! latest "$name" "$step" || grep -q val_loss "$name.jsonl"; then
+        not_ok "$name" "another step, or evaluated"; return
+    fi
     echo "ok $name"
 }
 early="ended early, after [0-9]* of [0-9]* batches: the job was asked to stop"
@@ -103,16 +113,21 @@ untouched() {
     "$trivium" train "${sizes[@]}" --val-fraction 0 --metrics rows.jsonl "$@" >out 2>err
     cat out >>err
     if ! says "$words"; then echo "does not say $words"; return 1; fi
-    if ! cmp -s rows.jsonl rows.before || [ -e rows-1.jsonl ]; then echo "$*: the rows are not as they were"; return 1; fi
+    if ! cmp -s rows.jsonl rows.before || [ -e rows-1.jsonl ]; then
+        echo "$*: the rows are not as they were"; return 1
+    fi
 }
 refused_leaves_the_rows() {
     local name=jobs_that_do_no_step_leave_the_rows why
     "$trivium" train "${sizes[@]}" --val-fraction 0 --metrics rows.jsonl --steps 4 --save rows >out 2>err
     cp rows.jsonl rows.before
     [ "$(grep -c '"loss"' rows.jsonl)" = 4 ] || { not_ok $name "the first run has no rows"; return; }
-    why=$(untouched "nothing left to do" --steps 4 --resume rows && untouched "nowhere is no checkpoint" --resume nowhere &&
-        untouched "seed=7 is requested" --steps 8 --resume rows --seed 7 && untouched "hidden" --steps 8 --resume rows --hidden 32 &&
-        untouched "memory-limit" --memory-limit 0.001 && untouched "E_IO" --save rows.jsonl && untouched "E_IO" --trace absent/trace &&
+    why=$(untouched "nothing left to do" --steps 4 --resume rows && untouched "nowhere is no checkpoint" \
+        --resume nowhere &&
+        untouched "seed=7 is requested" --steps 8 --resume rows --seed 7 &&
+        untouched "hidden" --steps 8 --resume rows --hidden 32 &&
+        untouched "memory-limit" --memory-limit 0.001 && untouched "E_IO" --save rows.jsonl &&
+        untouched "E_IO" --trace absent/trace &&
         untouched "E_DATA" --data absent) || { not_ok $name "$why"; return; }
     echo "ok $name"
 }
@@ -132,14 +147,16 @@ second_job() {
     cat second third >err
     if [ $code != 1 ] || ! grep -q "E_IO .*metrics=shared.jsonl: another job writes this file" second
     then not_ok $name "the second one: code $code"; return; fi
-    if grep -v '"save_ms"' shared.jsonl | awk -F'[:,]' '$2 != NR { exit 1 }' && ! grep -q save_ms <(head -n -1 shared.jsonl) &&
+    if grep -v '"save_ms"' shared.jsonl | awk -F'[:,]' '$2 != NR { exit 1 }' &&
+        ! grep -q save_ms <(head -n -1 shared.jsonl) &&
         [ -z "$(ls shared-*.jsonl 2>/dev/null)" ]
     then echo "ok $name"; else not_ok $name "the rows are not whole"; fi
 }
 new_run() {
     local name=new_run_keeps_the_earlier_rows k
     for k in 2 3 4; do "$trivium" train "${sizes[@]}" --val-fraction 0 --metrics many.jsonl --steps $k >out 2>err; done
-    if [ "$(cat many-1.jsonl many-2.jsonl many.jsonl | grep -o '^{"step":[0-9]*' | grep -o '[0-9]*$' | tr -d '\n')" = 121231234 ] &&
+    if [ "$(cat many-1.jsonl many-2.jsonl many.jsonl | grep -o '^{"step":[0-9]*' | grep -o '[0-9]*$' | tr -d '\n')" = \
+        121231234 ] &&
         says "earlier run are in many-2.jsonl"
     then echo "ok $name"; else not_ok $name "rows are lost"; fi
 }
@@ -154,26 +171,40 @@ other_runs() {
         rm -rf kept
         : >out >err
         train --steps 40 --save kept --save-every 10 --keep 0 &&
-            train --steps 18 --resume kept/step-00000010 --save kept --save-every 2 --keep 2 $more || { not_ok $name "it fails"; return; }
-        if [ "$(steps kept)" != "16 18" ] || [ "$(steps kept/aside-1)" != "20 30 40" ]; then not_ok $name "after going back: $(steps kept)"; return; fi
-        says "3 checkpoints of another run, up to step 40, are in kept/aside-1" || { not_ok $name "nothing is said"; return; }
+            train --steps 18 --resume kept/step-00000010 --save kept --save-every 2 --keep 2 $more ||
+            { not_ok $name "it fails"; return; }
+        if [ "$(steps kept)" != "16 18" ] || [ "$(steps kept/aside-1)" != "20 30 40" ]; then
+            not_ok $name "after going back: $(steps kept)"; return
+        fi
+        says "3 checkpoints of another run, up to step 40, are in kept/aside-1" ||
+            { not_ok $name "no line names the folder"; return; }
         # what was set aside goes on; and a run that is refused moves nothing
-        train --steps 42 --resume kept/aside-1 --save elsewhere || { not_ok $name "what was set aside cannot be resumed"; return; }
+        train --steps 42 --resume kept/aside-1 --save elsewhere ||
+            { not_ok $name "what was set aside cannot be resumed"; return; }
         train --steps 4 --save kept --memory-limit 0.001
         [ ! -e kept/aside-2 ] || { not_ok $name "a refused run moves checkpoints"; return; }
         train --steps 4 --save kept --save-every 1 $more || { not_ok $name "it fails"; return; }
-        if [ "$(steps kept)" != "3 4" ] || [ "$(steps kept/aside-2)" != "16 18" ]; then not_ok $name "from scratch: $(steps kept)"; return; fi
+        if [ "$(steps kept)" != "3 4" ] || [ "$(steps kept/aside-2)" != "16 18" ]; then
+            not_ok $name "from scratch: $(steps kept)"; return
+        fi
         # the same run goes on: what it has made counts
         train --steps 6 --resume kept --save kept --save-every 1 --keep 3 $more || { not_ok $name "it fails"; return; }
-        if [ "$(steps kept)" != "4 5 6" ] || [ -e kept/aside-3 ]; then not_ok $name "going on: $(steps kept)"; return; fi
+        if [ "$(steps kept)" != "4 5 6" ] || [ -e kept/aside-3 ]; then
+            not_ok $name "going on: $(steps kept)"; return
+        fi
     done
     echo "ok $name"
 }
 tokens_of_two_batches() {
     local name=tokens_seen_counts_samples
     "$trivium" train "${sizes[@]}" --val-fraction 0 --metrics first.jsonl --steps 4 --save batches >out 2>err
-    "$trivium" train "${sizes[@]}" --global-batch 16 --val-fraction 0 --metrics second.jsonl --steps 5 --resume batches >out 2>err
-    if grep -q '"tokens_seen":512[,}]' second.jsonl; then echo "ok $name"; else not_ok $name "not 4 x 4 x 16 + 16 x 16"; fi
+    "$trivium" train "${sizes[@]}" --global-batch 16 --val-fraction 0 --metrics second.jsonl --steps 5 \
+        --resume batches >out 2>err
+    if grep -q '"tokens_seen":512[,}]' second.jsonl; then
+        echo "ok $name"
+    else
+        not_ok $name "not 4 x 4 x 16 + 16 x 16"
+    fi
 }
 
 # ---- other files: a job that is refused leaves those of an earlier one ----
@@ -207,16 +238,21 @@ smooth() {
 remarks() {
     local name=warmup_without_an_end_and_resume_without_save
     : >out >err
-    train --steps 5 --warmup 4 && says "warmup=4 of steps=5: the last step has lr=0.0005, and min-lr=5e-05 is not reached; use more steps, or --warmup 3" ||
-        { not_ok $name "nothing is said of warmup 4"; return; }
+    train --steps 5 --warmup 4 &&
+        says "warmup=4 of steps=5: the last step has lr=0.0005, and min-lr=5e-05 is not reached; use more steps, "\
+"or --warmup 3" ||
+        { not_ok $name "no line warns of warmup 4"; return; }
     : >err
     train --steps 5 --warmup 3 --save remarks && [ ! -s err ] || { not_ok $name "warmup 3 is fine"; return; }
     printf 'steps = 50\nwarmup = 5\n' >shortened.ini
     train --config shortened.ini --steps 5 && [ ! -s err ] || { not_ok $name "a shortened run is fine"; return; }
-    train --steps 7 --log info --resume remarks && says "not be saved; give --save" || { not_ok $name "nothing is said of --save"; return; }
+    train --steps 7 --log info --resume remarks && says "not be saved; give --save" ||
+        { not_ok $name "no line advises --save"; return; }
     : >err
-    train --steps 5 --log info --resume remarks && ! says "not be saved" || { not_ok $name "nothing is left to save"; return; }
-    train --steps 9 --log info --resume remarks --save remarks && ! says "not be saved" || { not_ok $name "it is saved"; return; }
+    train --steps 5 --log info --resume remarks && ! says "not be saved" ||
+        { not_ok $name "nothing is left to save"; return; }
+    train --steps 9 --log info --resume remarks --save remarks && ! says "not be saved" ||
+        { not_ok $name "it is saved"; return; }
     echo "ok $name"
 }
 
@@ -237,8 +273,10 @@ all=(
     "remarks"
     "asked stops_in_an_evaluation 75 4 'evaluation after step 4 $early' --steps 8 --save-every 4 --eval-every 4"
     "asked stops_in_the_last_evaluation 0 8 'evaluation after step 8 $early' --steps 8"
-    "asked saves_beside_an_evaluation 75 4 'evaluation after step 4 $early' --steps 8 --save-every 4 --eval-every 4 --save-async"
-    "asked time_limit_ends_an_evaluation 75 4 'evaluation after step 4 $early' --steps 8 --save-every 4 --eval-every 4 --time-limit 2"
+    "asked saves_beside_an_evaluation 75 4 'evaluation after step 4 $early' --steps 8 --save-every 4 \
+--eval-every 4 --save-async"
+    "asked time_limit_ends_an_evaluation 75 4 'evaluation after step 4 $early' --steps 8 --save-every 4 \
+--eval-every 4 --time-limit 2"
 )
 for test in "${all[@]}"; do
     [[ -n "${ONLY-}" && "$test" != *"$ONLY"* ]] || eval "$test"

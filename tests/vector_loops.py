@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""The inner loops of CPU kernels, as objdump shows them: do they work on whole vectors, without a call and without spills?
+"""The inner loops of CPU kernels, as objdump shows them: do they work on whole vectors, without a call and without
+spills?
 
     tests/vector_loops.py OBJECT              every inner loop on vectors of an object: to write a row of the table from
     tests/vector_loops.py FOLDER NAME TABLE   check the objects in FOLDER against a table (tests/vector.txt)
 
-A loop is a backward branch and what lies between; an inner loop has no other in it. A vector spills when it is stored on
-the stack: a sum that found no register. Constants that are read from there are no spills: an operand in memory is free."""
+A loop is a backward branch and what lies between; an inner loop has no other in it. A vector spills when it is stored
+on the stack: a sum that found no register. Constants that are read from there are no spills: an operand in memory is
+free."""
 import re
 import subprocess
 import sys
@@ -36,7 +38,8 @@ class Loop:
 
 def functions(path):
     """name -> [(address, mnemonic, operands)]"""
-    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True,
+                          check=True).stdout
     found, name = {}, None
     for line in text.splitlines():
         if head := re.match(r"[0-9a-f]+ <(.*)>:$", line):

@@ -1,6 +1,13 @@
 # What teachers and learners type (docs/how-to/add-a-lesson.md, docs/grading.md); the Makefile includes this. The tools
 # build what they need with the settings given here.
 
+# A shell for the commands of a lesson: LESSON=07. Their files go to $WORK; Open MPI may run as root.
+lesson:
+	@case "$$LESSON" in [0-9][0-9]) ;; *) echo 'which lesson? make lesson LESSON=07' >&2; exit 2 ;; esac; \
+	export WORK=build/lessons/$$LESSON OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; mkdir -p "$$WORK"; \
+	echo "a shell for lesson $$LESSON: files go to $$WORK; exit leaves it"; \
+	unset LESSON MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES; bash || :
+
 # One submission, or a folder: LESSON=03 FILE=my.c [EXERCISE=bucket] [FORMAT=json|junit|gradescope|classroom]
 # [OUT=file]. Less than full marks is no error of make's; scripts ask tools/grade.
 grade: deps
@@ -12,17 +19,20 @@ starter:
 	@BUILD=$(B) tools/mine --starter --lesson "$$LESSON" --exercise "$$EXERCISE" -- "$$FILE"
 
 # build/mine/trivium: the program with FILE in place of what an exercise replaces, or with a published bug
-# (PATCH=tests/museum/NN-name.patch)
+# (PATCH=tests/museum/NN-name.patch), or with all files of a folder (MY=my), which it grades, and trains on 8 ranks
+# (STEPS=20: the first 20 steps of the demonstration, of its 200)
 mine: deps
-	@BUILD=$(B) tools/mine --lesson "$$LESSON" --exercise "$$EXERCISE" --patch "$$PATCH" -- "$$FILE"
+	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/mine --lesson "$$LESSON" --exercise "$$EXERCISE" --patch "$$PATCH" \
+	    --my "$$MY" $(if $(STEPS),--steps $(STEPS)) -- "$$FILE" || [ $$? = 1 ]
 
 # Are references accepted, starters and planted mistakes rejected? [LESSON="03 05"]
 check-exercises: deps
 	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/check-exercises $(LESSON)
 
-# The tree without the answers: LESSON="03 05" or all, OVER="01 02" (solutions that may be read), OUT=dir
+# The tree without the answers: LESSON="03 05" or all, OVER="01 02" (solutions that may be read), OUT=dir,
+# PREVIOUS=dir: the handout before
 handout:
-	@tools/handout --out "$$OUT" --over "$$OVER" -- $(LESSON)
+	@tools/handout --out "$$OUT" --over "$$OVER" --previous "$$PREVIOUS" -- $(LESSON)
 
 # "Which claim fails?": LESSON=03 NAME=ann OUT=dir writes patches and a sheet for a student; FILE=which.txt grades it
 which: deps
@@ -33,6 +43,21 @@ which: deps
 worksheet: deps
 	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/worksheet --lesson "$$LESSON" --name "$$NAME" $(if $(FILE),--grade) \
 	    -- "$${FILE:-$$OUT}" || [ $$? = 1 ]
+
+# An examination: SEED=2026 [LESSON="03 04 17"] OUT=dir writes paper, key, two unseen hunts and a layout; BANK=bank.md
+# writes all that it is drawn from
+exam: deps
+	@BUILD=$(B) BUILD_NAME=$(BUILD_NAME) tools/exam --seed "$$SEED" --lessons "$$LESSON" $(if $(BANK),--bank) \
+	    -- "$${BANK:-$$OUT}"
+
+# The four lines of a bug hunt: OUT=my/notes.txt writes the template, FILE=my/notes.txt looks at its form
+notes:
+	@tools/notes $(if $(FILE),,--new) -- "$${FILE:-$$OUT}" || [ $$? = 1 ]
+
+# Slides of the lessons, an HTML file each: [LESSON="03 07"]
+slides:
+	@tools/install-deps slides
+	@BUILD=$(B) tools/slides $(LESSON)
 
 # Which submissions are nearly equal: DIR=folder [LESSON=03]
 similar:
@@ -51,8 +76,9 @@ grade-all: deps
 	    --reports "$$REPORTS" --format "$$FORMAT" $(if $(TRUSTED),--trusted) -- "$$DIR"
 
 # From such tables to a class list: REQUIRED="00/arithmetic 01/gelu" TABLES="week1.csv week2.csv" [OUT=marks.csv]
-# [DROP=1, the weakest that do not count]
+# [DROP=N, the weakest that do not count: 1 of four and more required ones, else 0]
 marks:
 	@tools/marks --required "$$REQUIRED" --out "$${OUT:-marks.csv}" $(if $(DROP),--drop $(DROP)) -- $(TABLES)
 
-.PHONY: starter mine grade grade-all marks similar which worksheet handout autograder check-exercises
+.PHONY: lesson starter mine grade grade-all marks similar which worksheet exam notes slides handout autograder \
+    check-exercises

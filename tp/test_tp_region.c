@@ -81,6 +81,18 @@ TEST(test_tp_enter_backward_sums_over_the_ranks) {
     assert_true(op_tp_enter.async_backward);
 }
 
+/* Backward continues while the all-reduce is in flight. One rank alone sends nothing. */
+TEST(test_tp_enter_backward_is_not_awaited) {
+    struct region r;
+    region_init(&r, &op_tp_enter, FP32, false);
+    bool ok = op_run(&r.call, ROW_BACKWARD_INPUT) == OK, starts = comm_in_flight(COMM_ALL_REDUCE) > 0;
+    ok &= comm_wait(&r.request) == OK;
+    if (!ok) print_error("%s\n", status_text());
+    status_clear();
+    if (!agree_all(ok && (starts || comm_world_size() == 1)))
+        fail_msg("the row ends, and no all-reduce is in flight: it was awaited, or never started");
+}
+
 /* The other direction is a view: the same bytes, so there is nothing to run. */
 TEST(test_tp_region_other_direction_is_a_view) {
     struct region r;
@@ -135,5 +147,6 @@ TEST(test_tp_region_bills_what_it_sends) {
 }
 
 TESTS(unit_test(test_tp_exit_forward_sums_over_the_ranks), unit_test(test_tp_enter_backward_sums_over_the_ranks),
+      unit_test(test_tp_enter_backward_is_not_awaited),
       unit_test(test_tp_region_other_direction_is_a_view), unit_test(test_tp_enter_refuses_to_accumulate),
       unit_test(test_tp_region_keeps_the_type), unit_test(test_tp_region_bills_what_it_sends))

@@ -11,9 +11,6 @@
  * The copy into the bucket also frees the gradient's buffer. So stages 2 and 3 keep whole gradients of only one block
  * at a time.
  *
- * With offload, stages 2 and 3 keep own gradients in host memory. When a bucket's slot is needed again, or backward
- * ends, its shard is copied to the host, which adds it.
- *
  * Two slots alternate: one bucket is filled while the other is in flight. The order of gradients is predicted from the
  * rows and the schedule, so every bucket's size, and the memory of the slots, is known before the first step.
  *
@@ -21,25 +18,11 @@
 #include "zero/zero_bucket.h"
 
 #include "lib/base/grow.h"
-#include "lib/program/gradients.h"
 #include "lib/program/sums.h"
 #include "zero/zero_coded.h"
 #include "zero/zero_pack.h"
-#include <stdlib.h>
-#include <string.h>
 
-/* ---- prediction ---- */
-static void predict(struct zero_buckets *z, const struct compiled *c, bool every) {
-    struct row_walk at = {.ends = !every};
-    for (const struct row *r; (r = schedule_next_row(c->schedule, c->chunks, &at));) {
-        if (r->kind != ROW_GRAD_READY || (!every && !row_is_final(r, at.action))) continue;
-        z->params = table_grow(z->params, z->n_params, sizeof *z->params);
-        z->nth = table_grow(z->nth, z->n_params, sizeof *z->nth);
-        z->nth[z->n_params] = at.action->nth;
-        z->params[z->n_params++] = r->id;
-    }
-}
-
+/* ---- buckets and slots ---- */
 static bool starts_bucket(const struct zero_buckets *z, const struct param *w, int64_t bytes) {
     if (z->n == 0) return true;
     const struct zero_bucket *b = &z->buckets[z->n - 1];
@@ -47,7 +30,7 @@ static bool starts_bucket(const struct zero_buckets *z, const struct param *w, i
            b->count * b->n_ranks * (int64_t)dtype_size(b->dtype) >= bytes;
 }
 
-static void cut(struct zero_buckets *z, const struct program *p, int64_t bytes) {
+enum status zero_buckets_cut(struct zero_buckets *z, const struct program *p, int64_t bytes) {
     for (int i = 0; i < z->n_params; i++) {
         const struct param *w = &p->params[z->params[i]];
         if (starts_bucket(z, w, bytes)) {
@@ -59,9 +42,10 @@ static void cut(struct zero_buckets *z, const struct program *p, int64_t bytes) 
         z->buckets[z->n - 1].n++;
         z->buckets[z->n - 1].count += w->shard_n;
     }
+    return OK;
 }
 
-static void size_slots(struct zero_buckets *z) {
+enum status zero_buckets_size(struct zero_buckets *z) {
     for (int i = 0; i < ZERO_SLOTS; i++) z->slots[i].bucket = -1;
     for (int i = 0; i < z->n; i++) {
         struct zero_slot *s = &z->slots[i % ZERO_SLOTS];
@@ -69,58 +53,18 @@ static void size_slots(struct zero_buckets *z) {
         if (shard > s->shard_bytes) s->shard_bytes = shard;
         if (shard * z->buckets[i].n_ranks > s->full_bytes) s->full_bytes = shard * z->buckets[i].n_ranks;
     }
-}
-
-enum status zero_buckets_init(struct zero_buckets *z, const struct compiled *c, bool every, int64_t bytes) {
-    *z = (struct zero_buckets){0};
-    predict(z, c, every);
-    cut(z, c->program, bytes);
-    size_slots(z);
     return OK;
 }
 
-void zero_buckets_fini(struct zero_buckets *z) {
-    free(z->params);
-    free(z->nth);
-    free(z->buckets);
-    *z = (struct zero_buckets){0};
-}
-
-/* ---- memory and bill ---- */
-/* Lay the slots out from base; base NULL: only compute the extent. @return bytes */
-static int64_t lay_out(struct zero_slot slots[ZERO_SLOTS], char *base) {
+int64_t zero_buckets_lay_out(struct zero_buckets *z, char *base) {
     int64_t end = 0;
-    for (int i = 0; i < ZERO_SLOTS; i++) {
-        int64_t full = arena_align(end), shard = arena_align(full + slots[i].full_bytes);
-        if (slots[i].full_bytes == 0) continue;
-        if (base) slots[i].full = base + full;
-        if (base) slots[i].shard = base + shard;
-        end = shard + slots[i].shard_bytes;
+    for (struct zero_slot *s = z->slots; s < z->slots + ZERO_SLOTS; s++) {
+        int64_t full = arena_align(end), shard = arena_align(full + s->full_bytes);
+        if (s->full_bytes == 0) continue;
+        if (base) s->full = base + full, s->shard = base + shard;
+        end = shard + s->shard_bytes;
     }
     return end;
-}
-
-int64_t zero_buckets_comm_bytes(const struct zero_buckets *z) {
-    struct zero_slot slots[ZERO_SLOTS];
-    memcpy(slots, z->slots, sizeof slots);
-    return lay_out(slots, NULL);
-}
-
-void zero_buckets_place(struct zero_buckets *z, const struct device *device, void *comm) {
-    z->device = device;
-    lay_out(z->slots, comm);
-}
-
-/* Packing reads and writes the whole bucket. Adding reads the sums and the own gradient, and writes the gradient. */
-void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *place, struct bill *bill) {
-    for (int i = 0; i < z->n; i++) {
-        const struct zero_bucket *b = &z->buckets[i];
-        double elements = (double)b->count * (2 * b->n_ranks + 3);
-        bill_exchange(bill, place, (struct exchange){.axis = b->axis, .op = COMM_REDUCE_SCATTER,
-                                                     .count = b->count * b->n_ranks, .dtype = b->dtype,
-                                                     .when = BEHIND_BACKWARD,
-                                                     .packing = elements * (double)dtype_size(b->dtype)});
-    }
 }
 
 /* ---- running ---- */

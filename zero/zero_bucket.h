@@ -41,6 +41,11 @@ struct zero_buckets {
 enum status zero_buckets_init(struct zero_buckets *, const struct compiled *, bool every, int64_t bytes);
 void zero_buckets_fini(struct zero_buckets *);
 
+/** What the plan (zero_bucket_plan.c) is made of. cut: the sequence params[0 .. n_params) into buckets; size: bytes of
+ *  the slots; lay_out: their addresses, which base NULL leaves alone; @return the bytes of all. @errors none */
+enum status zero_buckets_cut(struct zero_buckets *, const struct program *, int64_t bytes);
+enum status zero_buckets_size(struct zero_buckets *);
+int64_t zero_buckets_lay_out(struct zero_buckets *, char *base);
 /** Bytes of comm memory for the slots. */
 int64_t zero_buckets_comm_bytes(const struct zero_buckets *);
 /** Lay the slots out in comm, device memory of zero_buckets_comm_bytes bytes. */

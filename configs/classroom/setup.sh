@@ -1,6 +1,7 @@
 #!/bin/bash
-# Gradescope: run once, as root, when the autograder's image is made. Installs what the build needs, builds, and grades the starters, so that
-# everything which a submission is linked to is there. (make autograder packs this; docs/grading.md, "Gradescope")
+# Gradescope: run once, as root, when the autograder's image is made. Installs what the build needs, builds, and grades
+# the starters, so that everything which a submission is linked to is there. (make autograder packs this;
+# docs/grading.md, "Gradescope")
 #
 # SETTINGS (environment): the build's settings, default CUDA=0
 set -eu -o pipefail
@@ -14,16 +15,19 @@ starters=$(mktemp -d)
 for number in $lessons; do
     for exercise in lessons/"$number"-*/*/exercise.ini; do
         mkdir -p "$starters/$number"
-        cp "${exercise%/*}/$(sed -n 's/^file *= *//p' "$exercise")" "$starters/$number"
+        cp "${exercise%/*}/$(sed -n '/^file *= */{s///p;q}' "$exercise")" "$starters/$number"
     done
 done
-tools/grade --staff --lesson "$lessons" --format json --out "$starters/grades" "$starters" || true      # 1: less than full marks
+# 1: less than full marks
+tools/grade --staff --lesson "$lessons" --format json --out "$starters/grades" "$starters" || true
 [ -s "$starters/grades" ]
 rm -rf "$starters"
 
-# Submissions run as another user. References cannot be read by it, and of hidden tests what the runner needs is left: the first line, and the names.
+# Submissions run as another user. References cannot be read by it, and of hidden tests what the runner needs is left:
+# the first line, and the names. Those in Python are read by the grader, which is root.
 chmod -R go-rwx references
 while read -r hidden; do
+    case $hidden in *.py) chmod go-rwx "$hidden"; continue ;; esac
     sed -n '1p; /^TESTS(/,$p' "$hidden" >"$hidden.bare"
     touch -r "$hidden" "$hidden.bare"                          # the object that was made of it stays current
     mv "$hidden.bare" "$hidden"

@@ -1,4 +1,4 @@
-"""Local SGD, as dp_variants/local/local.c does it; lesson 18.
+"""Local SGD, as dp_variants/local/local.c does it; lesson 27.
 
 Each replica takes EVERY steps on the gradient of its own samples, clipped by that gradient's norm, then replicas
 average their weights. The moments of Adam stay each replica's own. One all-reduce of S bytes in EVERY steps. With RATE

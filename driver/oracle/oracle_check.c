@@ -36,7 +36,9 @@ static void say_suspects(const struct suspicion *suspect, int n) {
     for (int i = 0; i < n; i++)
         printf("  suspect: %s: %s (%s)\n    to confirm: %s\n", suspect[i].id, suspect[i].what, suspect[i].detail,
                suspect[i].confirm);
-    if (n == 0) printf("  no signature fits; look at what makes it, and at what it is made of\n");
+    if (n == 0)
+        printf("  no signature fits; what it is made of was right when it was recorded: which rank read it, when, and "
+               "of which step?\n");
 }
 
 static void say_all_right(const struct check *k) {

@@ -146,6 +146,24 @@ def check_compare(page):
     )
     saved = page.run("return (await views.memory[0].toSVG()).slice(0, 4)")
     expect("a picture as a file", saved, "<svg")
+    first, *others = ran
+    told = page.run("return [...document.querySelectorAll('#sentences li')].map(l => l.textContent)")
+    expect("sentences", len(told), len(ran))
+    for row, sentence in zip(others, told[1:]):
+        change = row["predicted_total_bytes"] - first["predicted_total_bytes"]
+        whole = f"{short(abs(change) / MIB)} MiB {'less' if change < 0 else 'more'} in all"
+        if whole not in sentence and "about the same memory" not in sentence:
+            failures.append(f"{sentence!r} has no {whole!r}")
+        ratio = row["step_ms"] / first["step_ms"] - 1
+        time = f"A step takes {short(abs(100 * ratio))} % {'less' if ratio < 0 else 'more'} time"
+        if not sentence.startswith(row["strategy"]) or time not in sentence:
+            failures.append(f"{sentence!r} has no {time!r}")
+    page.looks(1200, 900)
+    cut = page.run(
+        "return [...document.querySelectorAll('#memory-table, #speed-table')].filter(t => t.scrollWidth >"
+        " t.parentElement.clientWidth).map(t => t.id)"
+    )
+    expect("tables cut off in 1200 pixels", cut, [])
     report("pages_of_compare", failures)
 
 

@@ -5,6 +5,7 @@
 #include "driver/preflight.h"
 #include "driver/recipe.h"
 #include "lib/base/kept.h"
+#include "lib/base/level.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "lib/comm/membership/comm_membership.h"
@@ -54,6 +55,7 @@ static void identify(const struct train_asked *a, struct train_identity *out) {
     const uint64_t data[2] = {data_hash(s->data), s->val_data ? data_hash(s->val_data) : 0};
     *out = (struct train_identity){.data = XXH3_64bits(data, sizeof data), .takes_part = a->takes_part,
                                     .files = a->files};
+    snprintf(out->level, sizeof out->level, "%s", level_chosen() ? level_chosen() : "");
     options_each(s->options, add_option, &out->options);
     if (comm_epoch() > 0 && preflight_program(&out->program) != OK) status_clear();   /* without /proc all have 0 */
 }
@@ -69,7 +71,15 @@ const char *train_identity_differs(const struct train_identity *all, int n, int 
     if (all[me].options != all[first].options) return "its options are others than those of the ranks that train";
     if (all[me].files != all[first].files)
         return "a file that an option names (cluster, schedule, server-order) is not that of the ranks that train";
+    if (strcmp(all[me].level, all[first].level) != 0) return "its level of x86-64 is not that of the ranks that train";
     return known ? NULL : "it is another build of trivium than those of the ranks that train";
+}
+
+/* Levels round differently: replicas of the same weights would drift apart. */
+static enum status check_level(const struct train_identity *mine, const struct train_identity *first) {
+    if (comm_epoch() > 0 || strcmp(mine->level, first->level) == 0) return OK;
+    return FAIL(E_CONFIG, "this rank computes with %s and rank 0 with %s, which round differently; set TRIVIUM_CPU to "
+                          "the lower one on all hosts", mine->level, first->level);
 }
 
 /* @collective{world} */
@@ -80,6 +90,7 @@ static enum status compare(struct train_asked *a) {
     identify(a, &mine);
     if (status == OK) status = comm_all_gather(group_world(), &mine, all, (int64_t)sizeof mine, UINT8);
     const char *why = status == OK ? train_identity_differs(all, comm_world_size(), comm_world_rank()) : NULL;
+    if (status == OK) status = fail_agree(group_world(), check_level(&mine, &all[0]));
     free(all);
     TRY(status);
     if (why && comm_epoch() > 0)

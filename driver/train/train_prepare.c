@@ -4,6 +4,7 @@
 #include "driver/preflight.h"
 #include "driver/recipe.h"
 #include "driver/train/train_state.h"
+#include "lib/base/level.h"
 #include "lib/base/log.h"
 #include "lib/comm/membership/comm_membership.h"
 #include "lib/run/peak.h"
@@ -71,6 +72,7 @@ static void announce(const struct training *t, int threads, const char *attentio
            ", %" PRId64 " parameters\n",
            p->model, p->layers, p->hidden, p->heads, p->seq, p->vocab, p->arch->n_params(p));
     announce_own_tokens(p);
+    if (level_chosen()) printf("processor: %s, of a program for any\n", level_chosen());
     if (p->device == PLAN_DEVICE_CUDA) printf("device: %s; attention: %s\n", t->run.device->name, attention);
     char cp[48] = "", ep[48] = "", shard[64] = "";
     if (p->mesh.cp > 1) snprintf(cp, sizeof cp, " x cp %" PRId64, p->mesh.cp);

@@ -120,7 +120,8 @@ static double worst_error(const float *y, const float *x, const float *g, const 
         for (int c = 0; c < C; c++) {
             double want = ((double)x[r * C + c] - mean) / sqrt(var + (double)EPS) * (double)g[c] + (double)b[c];
             double error = fabs((double)y[r * C + c] - want);
-            if (!(error <= worst)) worst = error;            /* NaN counts as worst */
+            if (error != error) return error; /* not a number */
+            worst = fmax(worst, error);
         }
     }
     return worst;

@@ -252,6 +252,8 @@ enum status comm_wait(struct comm_request *);
 /** Is the request done, and no longer in flight? Never blocks, and has no deadline. @collective{none} @errors E_COMM,
  *  E_DEVICE */
 enum status comm_test(struct comm_request *, bool *done);
+/** How many operations of this kind this rank has started, and neither awaited nor given up. */
+int64_t comm_in_flight(enum comm_op);
 /** From now on comm_progress and the loop of comm_wait call `call`, in which this rank serves other ranks while it
  *  computes or waits. `call` may test, start and compute, but must not wait; calls do not nest. If it fails in a wait,
  *  the wait fails. comm_progress ignores the failure, so `call` must fail again the next time. call NULL: stop.

@@ -92,6 +92,8 @@ enum status comm_barrier_start(const struct group *, struct comm_request *);
 enum status comm_check(struct group *, const struct comm_call *, const struct comm_request *);
 
 /* comm_wait.c */
+/* This request, which has a handle, counts in comm_in_flight until it is done. */
+void comm_count_in_flight(struct comm_request *);
 const struct comm_request *comm_waiting(void); /* what this rank is waiting for, or NULL */
 /* on: this rank waits for ranks that are busy for long, so it sleeps between two checks, and has no deadline. */
 void comm_wait_standing_by(bool on);

@@ -73,6 +73,7 @@ static enum status begin(const struct group *borrowed, const struct comm_call *c
     double entered_s = comm_enter();
     TRY(request->backend->start(call, request));
     comm_leave(entered_s);
+    if (request->handle) comm_count_in_flight(request);
     flight_state_is(request->flight, request->handle ? FLIGHT_STARTED : FLIGHT_DONE);
     if (call->op == COMM_SEND && group->size > 1 && request->backend != &comm_hops)
         group_count_message(group, COMM_SEND, call->peer, (int64_t)bytes);

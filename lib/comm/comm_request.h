@@ -14,4 +14,5 @@ struct comm_request {
     int span;                  /* 1 + its span (comm_record); 0: it is not recorded */
     int64_t flight;            /* number of its row in the flight record; 0: none */
     int64_t sequence;          /* number of the collective in its group, or of the message on this rank, from 0 */
+    bool counted;              /* in comm_in_flight */
 };

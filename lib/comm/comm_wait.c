@@ -36,6 +36,18 @@ static int n_given_up;
 const struct comm_request *comm_waiting(void) { return waiting; }
 void comm_wait_standing_by(bool on) { idle = on; }
 
+static int64_t in_flight[N_COMM_OPS];
+
+int64_t comm_in_flight(enum comm_op op) { return in_flight[op]; }
+void comm_count_in_flight(struct comm_request *request) {
+    request->counted = true;
+    in_flight[request->op]++;
+}
+static void no_longer_in_flight(struct comm_request *request) {
+    in_flight[request->op] -= request->counted;
+    request->counted = false;
+}
+
 /* ---- serving other ranks meanwhile ---- */
 static struct comm_service service;
 static bool serving;
@@ -70,6 +82,7 @@ static enum status test_until(struct comm_request *request, double deadline_s, b
 }
 
 static void keep_given_up(struct comm_request *request) {
+    no_longer_in_flight(request);
     if (n_given_up < MAX_GIVEN_UP) given_up[n_given_up] = *request;
     n_given_up++;
     request->handle = NULL;
@@ -123,6 +136,7 @@ enum status comm_wait(struct comm_request *request) {
                       operation, timeout_s, found);
     }
     if (status == OK) {                                              /* after a failure the record stays "waits" */
+        no_longer_in_flight(request);
         flight_waits(0, 0);
         flight_state_is(request->flight, request->backend->queues ? FLIGHT_QUEUED : FLIGHT_DONE);
     }
@@ -138,6 +152,7 @@ enum status comm_test(struct comm_request *request, bool *done) {
     TRY(request->backend->test(request, done));
     comm_leave(entered_s);
     if (!*done) return OK;
+    no_longer_in_flight(request);
     close_span(request, clock_s());
     flight_state_is(request->flight, request->backend->queues ? FLIGHT_QUEUED : FLIGHT_DONE);
     return OK;

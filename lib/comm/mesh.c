@@ -1,4 +1,4 @@
-/* The mesh's arithmetic: a rank's coordinates, and the members of its group along every axis. Pure.
+/* The mesh's axes: the members of a rank's group along each, by a table. The arithmetic of ranks: mesh_ranks.c. Pure.
  *
  * The group along an axis has the ranks that differ only in the axis's coordinates, so its colour is the rank with
  * these coordinates set to zero. With tp=2 dp=2 pp=2:
@@ -114,25 +114,6 @@ const char *mesh_sizes_text(const struct mesh_sizes *sizes, char *text, size_t s
     return text;
 }
 
-struct mesh_place mesh_place_of(const struct mesh_sizes *sizes, int rank) {
-    struct mesh_place p;
-    for (int d = 0; d < N_DIMS; d++) {
-        p.n.at[d] = (int)size_along(sizes, d);
-        p.rank.at[d] = rank % p.n.at[d];
-        rank /= p.n.at[d];
-    }
-    p.cp_heads = sizes->cp_heads ? (int)sizes->cp_heads : 1;
-    p.ep = sizes->ep ? (int)sizes->ep : 1;
-    p.shard = (int)sizes->shard;
-    return p;
-}
-
-int mesh_rank_of(const struct mesh_place *p) {
-    int rank = 0;
-    for (int d = N_DIMS; d-- > 0;) rank = rank * p->n.at[d] + p->rank.at[d];
-    return rank;
-}
-
 const char *mesh_place_text(const struct mesh_place *p, char *text, size_t size) {
     size_t used = 0;
     text[0] = 0;
@@ -143,13 +124,12 @@ const char *mesh_place_text(const struct mesh_place *p, char *text, size_t size)
 }
 
 /* ---- groups ---- */
-/* For all ranks that differ along the axis's dimensions: their number; the index of this rank among them (the innermost
- * dimension counts first, so that ranks ascend); and the rank at another index. */
-static int size_of(const struct mesh_place *p, int d) { return p->n.at[d] ? p->n.at[d] : 1; }   /* 0: no layout yet */
+/* For all ranks that differ along the axis's dimensions: their number, and the index of this rank among them (the
+ * innermost dimension counts first, so that ranks ascend). */
 static int n_along(enum mesh_axis axis, const struct mesh_place *p) {
     int n = 1;
     for (int d = 0; d < N_DIMS; d++)
-        if (AXES[axis].along >> d & 1) n *= size_of(p, d);
+        if (AXES[axis].along >> d & 1) n *= at_least_1(p->n.at[d]);  /* 0: no layout yet */
     return n;
 }
 static int index_along(enum mesh_axis axis, const struct mesh_place *p) {
@@ -158,55 +138,36 @@ static int index_along(enum mesh_axis axis, const struct mesh_place *p) {
         if (AXES[axis].along >> d & 1) index = index * p->n.at[d] + p->rank.at[d];
     return index;
 }
-static int rank_along(enum mesh_axis axis, struct mesh_place p, int index) {
-    for (int d = 0; d < N_DIMS; d++)
-        if (AXES[axis].along >> d & 1) {
-            p.rank.at[d] = index % size_of(&p, d);
-            index /= size_of(&p, d);
-        }
-    return mesh_rank_of(&p);
-}
 
 /* This rank's group. size: of the group; index: of the rank in it. first: the index of the first member among all ranks
- * along the axis; apart: the distance between neighbors. The caller checks that the sizes divide. */
+ * along the axis, -1: the rank is alone; apart: the distance between neighbors. The caller checks that sizes divide. */
 struct group_of { int size, index, first, apart; };
 static struct part part_of(enum mesh_axis axis, const struct mesh_place *p) {
     int n = n_along(axis, p);
     struct part part = AXES[axis].part ? AXES[axis].part(p, n) : (struct part){1, n};
     return (struct part){part.apart, at_least_1(part.size)};
 }
+static struct group_of two_stages(int first, const struct mesh_place *p) {
+    if (first < 0) return (struct group_of){1, 0, -1, 1};
+    return (struct group_of){2, p->rank.pp != first, first, p->n.pp - 1 - 2 * first};
+}
 static struct group_of group_of(enum mesh_axis axis, const struct mesh_place *p) {
+    if (AXES[axis].first_stage) return two_stages(AXES[axis].first_stage(p), p);
     struct part part = part_of(axis, p);
     int i = index_along(axis, p), index = i / part.apart % part.size;
     return (struct group_of){part.size, index, i - index * part.apart, part.apart};
 }
 
 int mesh_colour(enum mesh_axis axis, const struct mesh_place *p) {
-    struct mesh_place first = *p;
-    if (!AXES[axis].first_stage) return rank_along(axis, *p, group_of(axis, p).first);
-    first.rank.pp = AXES[axis].first_stage(p);
-    return first.rank.pp < 0 ? -1 : mesh_rank_of(&first);
+    int first = group_of(axis, p).first;
+    return first < 0 ? -1 : mesh_rank_along(AXES[axis].along, *p, first);
 }
-
-int mesh_size(enum mesh_axis axis, const struct mesh_place *p) {
-    if (AXES[axis].first_stage) return AXES[axis].first_stage(p) < 0 ? 1 : 2;
-    return group_of(axis, p).size;
-}
-
-int mesh_index(enum mesh_axis axis, const struct mesh_place *p) {
-    if (AXES[axis].first_stage) return AXES[axis].first_stage(p) < 0 ? 0 : AXES[axis].first_stage(p) != p->rank.pp;
-    return group_of(axis, p).index;
-}
-
+int mesh_size(enum mesh_axis axis, const struct mesh_place *p) { return group_of(axis, p).size; }
+int mesh_index(enum mesh_axis axis, const struct mesh_place *p) { return group_of(axis, p).index; }
 int mesh_stride(enum mesh_axis axis, const struct mesh_place *p) {
-    struct mesh_place a = *p, b = *p;
-    if (mesh_size(axis, p) == 1) return 1;
-    if (AXES[axis].first_stage) {
-        a.rank.pp = AXES[axis].first_stage(p), b.rank.pp = p->n.pp - 1 - a.rank.pp;
-        return mesh_rank_of(&b) - mesh_rank_of(&a);
-    }
-    struct group_of g = group_of(axis, p);
-    return rank_along(axis, a, g.first + g.apart) - rank_along(axis, a, g.first);
+    const struct group_of g = group_of(axis, p);
+    const unsigned dims = AXES[axis].along;
+    return g.size == 1 ? 1 : mesh_rank_along(dims, *p, g.first + g.apart) - mesh_rank_along(dims, *p, g.first);
 }
 
 struct mesh_place mesh_in_first_replica(const struct mesh_place *p) {

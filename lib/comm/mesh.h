@@ -59,6 +59,9 @@ const char *mesh_sizes_text(const struct mesh_sizes *, char *text, size_t size);
 /** Coordinates of a rank; pure. 0 <= rank < mesh_n_ranks <= INT_MAX. */
 struct mesh_place mesh_place_of(const struct mesh_sizes *, int rank);
 int mesh_rank_of(const struct mesh_place *);
+/** Ranks that differ from a place in some dimensions only (bit d of dims for at[d]) are numbered from 0, the innermost
+ *  of these dimensions first: the rank with this number. Pure. */
+int mesh_rank_along(unsigned dims, struct mesh_place, int number);
 /** The coordinates along dimensions larger than one as text, outermost first: "pp0 dp1 tp0"; "" if there are none. */
 const char *mesh_place_text(const struct mesh_place *, char *text, size_t size);
 /** Ranks with the same colour along an axis form a group, in ascending order; the colour is its first rank. -1: the

@@ -25,9 +25,9 @@ TEST(test_coordinates_are_a_bijection) {
 TEST(test_tp_is_innermost) {
     struct mesh_sizes cube = {.dp = 2, .tp = 2, .pp = 2}, flat = {.tp = 4, .pp = 2};      /* without dp, dp is 1 */
     struct mesh_place p = mesh_place_of(&cube, 5);
-    assert_int_equal(p.rank.pp, 1);
-    assert_int_equal(p.rank.dp, 0);
-    assert_int_equal(p.rank.tp, 1);
+    if (p.rank.pp != 1 || p.rank.dp != 0 || p.rank.tp != 1)
+        fail_msg("with dp=2 tp=2 pp=2 rank 5 is pp 1, dp 0, tp 1, and you say pp %d, dp %d, tp %d%s", p.rank.pp,
+                 p.rank.dp, p.rank.tp, p.rank.dp == 1 && p.rank.tp == 0 ? ": in yours dp is innermost, not tp" : "");
     for (int rank = 0; rank < 3; rank++) assert_int_equal(mesh_place_of(&flat, rank + 4).rank.tp, rank);
 }
 
@@ -75,22 +75,59 @@ static bool together(enum mesh_axis axis, struct mesh_place a, struct mesh_place
     }
 }
 
+/* The coordinates of a rank, by division: tp is innermost, then cp, dp and pp. */
+static struct mesh_place place_by_hand(const struct mesh_sizes *sizes, int rank) {
+    struct mesh_place p = mesh_place_of(sizes, rank);
+    p.rank.tp = rank % p.n.tp, rank /= p.n.tp;
+    p.rank.cp = rank % p.n.cp, rank /= p.n.cp;
+    p.rank.dp = rank % p.n.dp, rank /= p.n.dp;
+    p.rank.pp = rank;
+    return p;
+}
+
+/* The first wrong group, as "dp=2 x tp=2, group tp of rank 0: you say 0 2, right is 0 1". */
+static char wrong[256];
+static void note_wrong(const struct mesh_sizes *sizes, const struct group *group, const int32_t *members,
+                       const int *right, int n_right) {
+    char text[64];
+    if (*wrong) return;
+    int at = snprintf(wrong, sizeof wrong, "%s, group %s of rank %d: you say",
+                      mesh_sizes_text(sizes, text, sizeof text), group_name(group), comm_world_rank());
+    for (int i = 0; i < group_size(group); i++)
+        at += snprintf(wrong + at, sizeof wrong - (size_t)at, " %d", (int)members[i]);
+    at += snprintf(wrong + at, sizeof wrong - (size_t)at, ", right is");
+    for (int i = 0; i < n_right; i++) at += snprintf(wrong + at, sizeof wrong - (size_t)at, " %d", right[i]);
+}
+static void assert_none_wrong(bool ok) {
+    if (*wrong) {
+        char text[sizeof wrong];
+        memcpy(text, wrong, sizeof text), *wrong = 0;
+        fail_msg("%s", text);
+    }
+    if (!ok) fail_msg("a group of another rank is wrong");
+}
+
 /* Gather the members' world ranks. They must be the expected ranks in ascending order. */
 static bool group_is_right(const struct mesh *mesh, const struct mesh_sizes *sizes, enum mesh_axis axis, bool used) {
     int32_t mine = comm_world_rank(), members[MAX_RANKS];
+    int right[MAX_RANKS];
+    const struct mesh_place place = place_by_hand(sizes, mine);
     const struct group *group = mesh->group[axis];
     bool ok = comm_all_gather(group, &mine, members, 1, INT32) == OK;
     int n = 0;
     for (int r = 0; r < mesh_n_ranks(sizes) && used; r++) {
-        struct mesh_place other = mesh_place_of(sizes, r);
-        if (!together(axis, mesh->place, other)) continue;
+        struct mesh_place other = place_by_hand(sizes, r);
+        if (!together(axis, place, other)) continue;
+        right[n] = r;
         ok &= n < group_size(group) && members[n] == r;
         if (r == mine) ok &= group_rank(group) == n;
         n++;
     }
-    if (!used) n = 1;
+    if (!used) right[0] = mine, n = 1;
     ok &= n == mesh_size(axis, &mesh->place) && mesh_is_first(axis, &mesh->place) == (group_rank(group) == 0);
-    return ok && n == group_size(group) && strcmp(group_name(group), mesh_axis_name(axis)) == 0;
+    ok &= n == group_size(group);
+    if (!ok) note_wrong(sizes, group, members, right, n);
+    return ok && strcmp(group_name(group), mesh_axis_name(axis)) == 0;
 }
 
 static bool layout_is_right(const struct mesh_sizes *sizes) {
@@ -110,7 +147,7 @@ TEST(test_groups_of_every_layout) {
         for (int tp = 1; dp * tp <= n; tp++)
             for (int pp = 1; dp * tp * pp <= n; pp++)
                 ok &= layout_is_right(&(struct mesh_sizes){.dp = dp, .tp = tp, .pp = pp});
-    assert_true(ok);
+    assert_none_wrong(ok);
 }
 
 /* ep splits the dp x cp replicas: neighbors form an EP group, and an EDP group has one replica of each EP group. */
@@ -121,7 +158,7 @@ TEST(test_groups_of_experts) {
         for (int tp = 1; dp * tp <= n; tp *= 2)
             for (int ep = 1; ep <= dp; ep *= 2)
                 ok &= layout_is_right(&(struct mesh_sizes){.dp = dp, .tp = tp, .ep = ep});
-    assert_true(ok);
+    assert_none_wrong(ok);
     const struct mesh_place p = mesh_place_of(&(struct mesh_sizes){.tp = 2, .cp = 2, .dp = 4, .ep = 4}, 11);
     assert_int_equal(mesh_size(AXIS_EP, &p), 4);                     /* rank 11 (dp 2, cp 1) is replica 5, of 4 to 7 */
     assert_int_equal(mesh_index(AXIS_EP, &p), 1);
@@ -139,7 +176,7 @@ TEST(test_groups_of_shards) {
             for (int shard = 1; shard <= dp * cp; shard *= 2)
                 for (int ep = 1; ep <= dp * cp; ep *= 2)
                     ok &= layout_is_right(&(struct mesh_sizes){.dp = dp, .cp = cp, .ep = ep, .shard = shard});
-    assert_true(ok);
+    assert_none_wrong(ok);
     const struct mesh_place p = mesh_place_of(&(struct mesh_sizes){.tp = 2, .cp = 2, .dp = 6, .shard = 4}, 23);
     assert_int_equal(mesh_index(AXIS_SHARD, &p), 3);                 /* replica 11 of 12: index 3 in the third block */
     assert_int_equal(mesh_colour(AXIS_SHARD, &p), 17);

@@ -1,86 +1,17 @@
 #include "lib/run/peak.h"
 
-#include "lib/base/clock.h"
-#include "lib/ops/vector.h"
+#include "lib/ops/gemm/gemm_narrow.h"
+#include "lib/ops/gemm/rates.h"
 #include <stddef.h>
 #include <string.h>
-#ifdef __AVX512BF16__
-#include "lib/ops/gemm/gemm_bf16.h"
-#include <immintrin.h>
-#endif
-
-/* Independent chains of FMAs. There are enough chains to hide the latency (4 cycles on two units, or on NEON four). All
- * chains and the two factors fit into registers, because chains in memory would time the stack. */
-typedef float vec_f __attribute__((vector_size(VECTOR_BYTES)));
-typedef double vec_d __attribute__((vector_size(VECTOR_BYTES)));
-enum { CHAINS = VECTOR_REGISTERS == 32 ? 16 : 12, ROUNDS = 20000, LANES_F = VECTOR_BYTES / 4,
-       LANES_D = VECTOR_BYTES / 8 };
-
-static volatile double sink;   /* stores the results, so that the compiler keeps the loops */
-
-#define TIME(name, vec)                                                                                                \
-    static double name(void) {                                                                                         \
-        vec x[CHAINS], a = {0}, b = {0};                                                                               \
-        a += 0.999f;                                                                                                   \
-        b += 0.001f;                                                                                                   \
-        for (int c = 0; c < CHAINS; c++) x[c] = a * (float)c;                                                          \
-        double start = clock_s();                                                                                      \
-        for (int i = 0; i < ROUNDS; i++)                                                                               \
-            _Pragma("GCC unroll 16") for (int c = 0; c < CHAINS; c++) x[c] = x[c] * a + b;                             \
-        double seconds = clock_s() - start;                                                                            \
-        for (int c = 0; c < CHAINS; c++) sink += x[c][0];                                                              \
-        return seconds;                                                                                                \
-    }
-TIME(time_fp32, vec_f)
-TIME(time_fp64, vec_d)
-
-/* The instruction of bf16 products: multiply pairs of bf16 and add them to a sum in fp32. With AMX there are four
- * chains of 16 x 16 sums of 16 pairs. */
-#if defined __AMX_BF16__
-enum { LANES_B = 2048 };
-static double time_bf16(void) {
-    static const struct { uint8_t palette, none[15]; uint16_t row_bytes[16]; uint8_t rows[16]; } shapes = {
-        1, {0}, {64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16}};
-    if (!gemm_bf16_is_fast()) return time_fp32() * LANES_B / LANES_F;
-    _tile_loadconfig(&shapes);
-    double start = clock_s();                        /* all registers are zero now */
-    for (int i = 0; i < ROUNDS; i++) {
-        _tile_dpbf16ps(0, 4, 5);
-        _tile_dpbf16ps(1, 4, 5);
-        _tile_dpbf16ps(2, 4, 5);
-        _tile_dpbf16ps(3, 4, 5);
-    }
-    double seconds = clock_s() - start;
-    _tile_release();
-    return seconds;
-}
-#elif defined __AVX512BF16__
-enum { LANES_B = 32 };
-static double time_bf16(void) {
-    __m512 x[CHAINS];
-    __m512bh a = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5f), _mm512_set1_ps(0.25f));
-    __m512bh b = _mm512_cvtne2ps_pbh(_mm512_set1_ps(1e-3f), _mm512_set1_ps(2e-3f));
-    for (int c = 0; c < CHAINS; c++) x[c] = _mm512_set1_ps((float)c);
-    double start = clock_s();
-    for (int i = 0; i < ROUNDS; i++)
-#pragma GCC unroll 16
-        for (int c = 0; c < CHAINS; c++) x[c] = _mm512_dpbf16_ps(x[c], a, b);
-    double seconds = clock_s() - start;
-    for (int c = 0; c < CHAINS; c++) sink += x[c][0];
-    return seconds;
-}
-#else
-enum { LANES_B = LANES_F };
-static double time_bf16(void) { return time_fp32(); }
-#endif
 
 static double measure(enum dtype dtype) {
-    double best = 1e30, lanes = dtype == FP64 ? LANES_D : dtype == BF16 ? LANES_B : LANES_F;
-    for (double end = clock_s() + 0.02; clock_s() < end;) {
-        double seconds = dtype == FP64 ? time_fp64() : dtype == BF16 ? time_bf16() : time_fp32();
-        if (seconds < best) best = seconds;
-    }
-    return 2.0 * lanes * CHAINS * ROUNDS / best;
+    const double seconds = 0.02;
+    enum gemm_way way = dtype == BF16 ? gemm_narrow_of(BF16)->way : BY_WIDENING;
+    return way == BY_AMX   ? rate_of_amx(seconds)
+         : way == BY_PAIRS ? rate_of_pairs(seconds)
+         : dtype == FP64     ? rate_of_fma_fp64(seconds)
+                             : rate_of_fma(seconds);
 }
 
 double peak_flops_per_core(enum dtype dtype) {

@@ -10,9 +10,9 @@
 
 static const struct option OPTIONS[] = {
     {"model", OPTION_TEXT, "tiny", 0, 0, NULL, "",
-     "preset: tiny, gpt2-124m, gpt2-350m, gpt2-774m, gpt2-1558m, gpt3-125m ... gpt3-175b, tinyllama-1.1b, llama2-7b, "
-     "llama2-13b, llama2-70b, llama3-8b, llama3-70b, mixtral-8x7b, bert-base, bert-large, t5-small, t5-base, "
-     "t5-large, dlrm-criteo, wide-deep; sizes below override it",
+     "preset: tiny, gpt2-124m, gpt2-350m, gpt2-774m, gpt2-1558m, gpt3-125m ... gpt3-175b, mt-nlg-530b, tinyllama-1.1b, "
+     "llama2-7b, llama2-13b, llama2-70b, llama3-8b, llama3-70b, mixtral-8x7b, bert-base, bert-large, t5-small, "
+     "t5-base, t5-large, dlrm-criteo, wide-deep; sizes below override it",
      "model", AT(model)},
     {"arch", OPTION_TEXT, "", 0, 0, NULL, "",
      "gpt, llama, mixtral, bert, t5, dlrm or wide-deep: the architecture to use when several define --model NAME (all "

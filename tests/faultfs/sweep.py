@@ -3,19 +3,22 @@
 
 sweep.py TRIVIUM DEMO FAULTFS.SO WORK EVERY MODE...    MODE is KIND:HOW; of the calls, every EVERY-th is tried
 
-KIND: save, async, resume, noexchange (steps saved once more, as on NFS), two (two ranks with ZeRO), elastic (rank 1 may go on alone)
-HOW: kill, eio, enospc, edquot, short, and sticky-eio and so on
+KIND: save, async, resume, noexchange (steps saved once more, as on NFS), two (two ranks with ZeRO), elastic (rank 1 may
+go on alone) HOW: kill, eio, enospc, edquot, short, and sticky-eio and so on
 
-What has to hold: code 0 only with the last step saved, to the same bits; another code with one line; nothing that was saved is lost; a
-healthy job goes on with what is there, to the same bits, and leaves nothing hidden. Prints a line of a test for each mode."""
+What has to hold: code 0 only with the last step saved, to the same bits; another code with one line; nothing that was
+saved is lost; a healthy job goes on with what is there, to the same bits, and leaves nothing hidden. Prints a line of a
+test for each mode."""
 import json, os, re, shutil, subprocess, sys, time
 
 EXE, DEMO, SO, WORK, EVERY = *sys.argv[1:5], int(sys.argv[5])
 STEPS = 6
-TRAIN = f"""train --device cpu --data {DEMO} --layers 1 --hidden 16 --heads 2 --seq 16 --global-batch 4 --micro-batch 2 --threads 1 --val-fraction 0
-    --precision fp64 --lr 1e-3 --min-lr 1e-3 --warmup 0 --log info --save-every 2 --keep 1""".split()
+TRAIN = f"""train --device cpu --data {DEMO} --layers 1 --hidden 16 --heads 2 --seq 16 --global-batch 4 --micro-batch 2
+    --threads 1 --val-fraction 0 --precision fp64 --lr 1e-3 --min-lr 1e-3 --warmup 0 --log info
+    --save-every 2 --keep 1""".split()
 KINDS = {  # ranks, launch's words, train's words, the steps of a run that goes before, steps
-    "save": (1, [], [], 0, STEPS), "async": (1, [], ["--save-async"], 0, STEPS), "resume": (1, [], ["--resume"], 4, STEPS),
+    "save": (1, [], [], 0, STEPS), "async": (1, [], ["--save-async"], 0, STEPS),
+    "resume": (1, [], ["--resume"], 4, STEPS),
     "noexchange": (1, [], ["--resume-first"], 4, 4), "two": (2, [], ["--dp", "2", "--zero", "1"], 0, STEPS),
     "elastic": (2, ["--elastic", "1"], ["--dp", "2"], 0, STEPS)}
 
@@ -46,7 +49,8 @@ def faults(kind, home, code, err, before, want):
     last = f"step-{KINDS[kind][4]:08d}"
     if code is None: yield "it hangs"
     if code == 0 and step != last: yield f"SILENT: code 0, and latest is {step}"
-    if code == 0 and step == last == f"step-{STEPS:08d}" and kind != "elastic" and have != want: yield "other bits, code 0"
+    if code == 0 and step == last == f"step-{STEPS:08d}" and kind != "elastic" and have != want:
+        yield "other bits, code 0"
     if code not in (0, 1, None): yield f"code {code}"
     if code == 1 and not re.search(r"(^|\] )E_[A-Z]+ ", err, re.M): yield "no line"
     resume = ["--resume", home + "/save"] if step or before else []
@@ -65,7 +69,8 @@ def sweep(mode):
     os.mkdir(home + ".ref")
     code, err = run(home + ".ref", kind, ["--steps", str(STEPS)])
     want = files(home + ".ref")[1]
-    if code != 0 or not want: return print(f"not ok {mode}: without a fault it ends with code {code}: {err}", flush=True)
+    if code != 0 or not want:
+        return print(f"not ok {mode}: without a fault it ends with code {code}: {err}", flush=True)
     env = {"LD_PRELOAD": SO, "FAULT_UNDER": home + "/", "FAULT_HOW": how.replace("sticky-", ""), "FAULT_RANK": "0"}
     if how.startswith("sticky-"): env["FAULT_STICKY"] = "1"
     if kind == "noexchange": env["FAULT_NOEXCHANGE"] = "1"

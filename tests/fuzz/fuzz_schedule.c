@@ -1,6 +1,6 @@
 /* parses: lib/base pp/pp_schedule.c pp/pp_schedules.c pp/pp_count.c pp/pp_list.c pp/pp_phases.c pp/pp_blocks.c
  * pp/pp_place.c pp/pp_naive.c pp/pp_breadth_first.c pp/pp_zero_bubble.c pp/pp_zb_2p.c pp/pp_vee.c pp/pp_mirror.c
- * pp/pp_async.c pp/pp_table.c pp/pp_table_row.c pp/pp_table_check.c pp/pp_check.c lib/cost/timeline.c
+ * pp/pp_async.c pp/pp_ages.c pp/pp_table.c pp/pp_table_row.c pp/pp_table_check.c pp/pp_check.c lib/cost/timeline.c
  * lib/program/schedule.c
  * driver/chart/schedule_chart.c driver/chart/schedule_text.c driver/chart/schedule_svg.c */
 /* `trivium schedule`: numbers of any size, and the times as doubles of any bits. */

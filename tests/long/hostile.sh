@@ -1,5 +1,6 @@
 #!/bin/bash
-# Hand-ins that mean harm, of all kinds (tests/data/grade/hostile.txt). Run from the project's root, with BUILD (default: build) built.
+# Hand-ins that mean harm, of all kinds (tests/data/grade/hostile.txt). Run from the project's root, with BUILD
+# (default: build) built.
 set -u -o pipefail
 # shellcheck source=tests/grade.bash
 . tests/grade.bash

@@ -6,11 +6,13 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 report() { if [ "$2" = 0 ]; then echo "ok $1"; else echo "not ok $1"; fi; }
 
-# try PAGE RANKS TEST [PAGE_BEFORE]: the tests named so pass in a tree with the page's files, and those of a page that it builds on
+# try PAGE RANKS TEST [PAGE_BEFORE]: the tests named so pass in a tree with the page's files, and those of a page that
+# it builds on
 try() {
     local page tree=$copy/$1
     mkdir "$tree"
-    git ls-files -co --exclude-standard -z | while IFS= read -r -d '' f; do [ ! -e "$f" ] || printf '%s\0' "$f"; done | xargs -0 cp -p --parents -t "$tree"
+    git ls-files -co --exclude-standard -z | while IFS= read -r -d '' f; do [ ! -e "$f" ] || printf '%s\0' "$f"; done |
+        xargs -0 cp -p --parents -t "$tree"
     cp -a "$BUILD" "$tree/build"
     for page in ${4-} "$1"; do
         tools/docs/extract "docs/how-to/add-$page.md" "$tree" || { report "the page on $1: its files" 1; return; }

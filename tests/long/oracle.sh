@@ -1,8 +1,8 @@
 #!/bin/bash
-# Adapters of tools/oracle: each trains as the reference does and oracle check finds nothing, and of each bug planted in one it names the
-# tensor. PYTHON: one with torch, transformers and safetensors (default: that of tools/oracle/venv.py, if it is there). ORACLE_PYTHON: one with
-# deepspeed and megatron-core besides, for their rows (default: that of venv.py --frameworks). BUILD: where the program is. Eight minutes of a
-# processor; ONLY=WORD: rows with that word.
+# Adapters of tools/oracle: each trains as the reference does and oracle check finds nothing, and of each bug planted in
+# one it names the tensor. PYTHON: one with torch, transformers and safetensors (default: that of tools/oracle/venv.py,
+# if it is there). ORACLE_PYTHON: one with deepspeed and megatron-core besides, for their rows (default: that of venv.py
+# --frameworks). BUILD: where the program is. Eight minutes of a processor; ONLY=WORD: rows with that word.
 set -u -o pipefail
 trivium=$(cd "${BUILD:-build}" && pwd)/trivium || exit 1
 adapters=$PWD/tools/oracle rows=$PWD/tests/long/oracle_rows.py
@@ -16,7 +16,10 @@ python=
 for candidate in ${PYTHON-$venv python3}; do
     if "$candidate" -c 'import torch, transformers, safetensors' 2>/dev/null; then python=$candidate; break; fi
 done
-if [ -z "$python" ]; then echo "skip oracle_adapters no Python with torch, transformers and safetensors here (tools/oracle/venv.py makes one)"; exit 0; fi
+if [ -z "$python" ]; then
+    echo "skip oracle_adapters no Python with torch, transformers and safetensors here (tools/oracle/venv.py makes one)"
+    exit 0
+fi
 cd "$work" || exit 1
 
 make_reference() { # NAME OPTIONS...
@@ -44,9 +47,11 @@ train() {
     shift 2
     [ -e "rows.$kind" ] || return 0
     if "$with" -c 'import importlib, sys; [importlib.import_module(m) for m in sys.argv[1:]]' "$@" >log 2>&1; then
-        "$with" "$rows" "$adapters" "$trivium" "$work" "$@" <"rows.$kind" 2>log || echo "not ok oracle_$kind $(tail -1 log)"
+        "$with" "$rows" "$adapters" "$trivium" "$work" "$@" <"rows.$kind" 2>log ||
+            echo "not ok oracle_$kind $(tail -1 log)"
     else
-        cut -d'|' -f2 "rows.$kind" | sed "s/^/skip /; s/$/ no Python with it here (tools\/oracle\/venv.py --frameworks makes one)/"
+        cut -d'|' -f2 "rows.$kind" |
+            sed "s/^/skip /; s/$/ no Python with it here (tools\/oracle\/venv.py --frameworks makes one)/"
     fi
 }
 
@@ -59,10 +64,14 @@ for dtype in fp64 fp32 bf16; do
         for sequence in off on; do row right modules $ranks torch_tp --dtype $dtype --sequence $sequence; done
         for reference in gpt llama; do
             row right $reference $ranks torch_fsdp --dtype $dtype
-            for schedule in 1f1b gpipe; do row right $reference $ranks torch_pp --dtype $dtype --schedule $schedule; done
+            for schedule in 1f1b gpipe; do
+                row right $reference $ranks torch_pp --dtype $dtype --schedule $schedule
+            done
         done
         [ $dtype != fp32 ] || row right modules $ranks megatron_core
-        for stage in 1 2 3; do [ $dtype = fp64 ] || row right gpt $ranks deepspeed_zero --dtype $dtype --stage $stage; done
+        for stage in 1 2 3; do
+            [ $dtype = fp64 ] || row right gpt $ranks deepspeed_zero --dtype $dtype --stage $stage
+        done
     done
     row right modules 4 torch_tp --dtype $dtype --sequence on --dp 2
     row right gpt 2 torch_pp --dtype $dtype --schedule interleaved
@@ -131,7 +140,9 @@ train "$zero" deepspeed_zero deepspeed "${models[@]}"
 train "$zero" megatron_core megatron.core.models.gpt.gpt_model "${models[@]}"
 if [[ oracle_torchrun == *${ONLY-}* ]]; then
     rm -rf run
-    "$python" -m torch.distributed.run --nproc-per-node 2 --master-port $((20000 + RANDOM % 20000)) "$adapters/torch_ddp.py" gpt run >log 2>&1
+    "$python" -m torch.distributed.run --nproc-per-node 2 --master-port $((20000 + RANDOM % 20000)) \
+        "$adapters/torch_ddp.py" gpt run >log 2>&1
     "$trivium" oracle check run gpt >out 2>&1
-    grep -q '^all right: ' out && grep -q '^calls: .* alike on all members' out && echo "ok oracle_torchrun" || echo "not ok oracle_torchrun $(head -1 out)"
+    grep -q '^all right: ' out && grep -q '^calls: .* alike on all members' out && echo "ok oracle_torchrun" ||
+        echo "not ok oracle_torchrun $(head -1 out)"
 fi

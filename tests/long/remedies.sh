@@ -1,5 +1,6 @@
 #!/bin/bash
-# tests/more/remedies.sh with more plans, others, and all cases; and the list of the messages that plans meet is the true one.
+# tests/more/remedies.sh with more plans, others, and all cases; and the list of the messages that plans meet is the
+# true one.
 set -u -o pipefail
 met=$(mktemp)
 trap 'rm -f "$met"' EXIT

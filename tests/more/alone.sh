@@ -1,5 +1,6 @@
 #!/bin/bash
-# A program without MPI (make MPI=0): what a machine runs that has none. Only its files for MPI are others than the build's.
+# A program without MPI (make MPI=0): what a machine runs that has none. Only its files for MPI are others than the
+# build's.
 set -u -o pipefail
 cd "$(dirname "$0")/../.." || exit 1
 B=${BUILD:-build}
@@ -21,7 +22,8 @@ train=(train --steps 3 --precision fp64 --log warn)
 "$B/trivium" launch -n 4 "${train[@]}" --dp 2 --tp 2 --metrics "$work/with.jsonl" >"$work/said" 2>&1 &&
     "$alone/trivium" launch -n 4 "${train[@]}" --dp 2 --tp 2 --metrics "$work/without.jsonl" >>"$work/said" 2>&1 &&
     "$alone/trivium" "${train[@]}" --metrics "$work/serial.jsonl" >>"$work/said" 2>&1 &&
-    [ "$(losses "$work/with.jsonl")" = "$(losses "$work/without.jsonl")" ] && [ "$(losses "$work/serial.jsonl" | wc -l)" = 3 ]
+    [ "$(losses "$work/with.jsonl")" = "$(losses "$work/without.jsonl")" ] &&
+    [ "$(losses "$work/serial.jsonl" | wc -l)" = 3 ]
 report $? "launch starts four ranks by itself, whose losses are those over MPI; one rank trains"
 BUILD=$alone TEST_LAUNCH=own TEST_NOT='lib/comm/direct lib/comm/membership' TEST_RANKS=4 TEST_PARTS=units \
     tests/run lib/comm/ >"$work/said" 2>&1

@@ -2,8 +2,9 @@
 # clang reads every CUDA file, as the GPU's compiler and as the host's: a second opinion besides nvcc's, whose host
 # compiler is gcc. Nothing is built. In bf16 and fp32, which between them compile every line; any warning fails.
 #
-# Debian's clang 14 is older than the toolkit, which it does not know. Two shims are all that it misses: a header of texture functions
-# that the toolkit no longer has, and the stores of 16 bytes without interpretation (__stwb) that clang learned later.
+# Debian's clang 14 is older than the toolkit, which it does not know. Two shims are all that it misses: a header of
+# texture functions that the toolkit no longer has, and the stores of 16 bytes without interpretation (__stwb) that
+# clang learned later.
 set -u -o pipefail
 cd "$(dirname "$0")/../.." || exit 1
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
@@ -21,7 +22,8 @@ echo 'static __device__ inline void __stwb(uint4 *to, uint4 x) { *to = x; }' >"$
 # FILE ELEM: one line of a test, and what clang said
 read_file() {
     local file=$1 elem=$2 said
-    said=$(clang -x cuda -std=c++17 --cuda-path="$toolkit" --cuda-gpu-arch=sm_86 -fsyntax-only -Wall -Wextra -Wno-unknown-cuda-version \
+    said=$(clang -x cuda -std=c++17 --cuda-path="$toolkit" --cuda-gpu-arch=sm_86 -fsyntax-only -Wall -Wextra \
+        -Wno-unknown-cuda-version \
         -isystem "$work/include" -include "$work/shims.h" -D__CLANG_CUDA_TEXTURE_INTRINSICS_H__ \
         -I. -DTRIVIUM_CUDA -DELEM="$elem" -DELEM_"$elem" "$file" 2>&1) && [ -z "$said" ] &&
         { echo "ok clang reads $file ($elem)"; return; }

@@ -12,9 +12,11 @@ skip() { echo "skip cudnn: $*"; exit 0; }
 # make asks the compiler, which sees cuDNN among Python's packages too, by CPATH; where there is none, it says so.
 mkdir -p "$work/toolkit/include" "$work/packages/include" && touch "$work/packages/include/cudnn.h"
 settings() {
-    env -u MAKELEVEL -u MAKEFLAGS make -pn CUDA=1 CUDA_HOME="$work/toolkit" CC='gcc -nostdinc' "$@" help >"$work/said" 2>&1
+    env -u MAKELEVEL -u MAKEFLAGS make -pn CUDA=1 CUDA_HOME="$work/toolkit" CC='gcc -nostdinc' "$@" help \
+        >"$work/said" 2>&1
 }
-with_cudnn() { grep -q '^LIB_O := .*/with-cudnn/lib/ops/attention/attention_graph_cudnn.o' "$work/said" && grep -q '^CUDA_LIBS.* -lcudnn ' "$work/said"; }
+with_cudnn() { grep -q '^LIB_O := .*/with-cudnn/lib/ops/attention/attention_graph_cudnn.o' "$work/said" &&
+    grep -q '^CUDA_LIBS.* -lcudnn ' "$work/said"; }
 misses() { grep -q '^cuDNN is not found.*own kernels' "$work/said"; }
 report() { if [ "$1" = 0 ]; then echo "ok build: $2"; else echo "not ok build: $2"; fi; }
 CPATH=$work/packages/include settings; with_cudnn && ! misses
@@ -44,10 +46,12 @@ wrapped=$(printf -- '-Wl,--wrap=%s ' cudnnCreate cudnnSetStream attention_graph_
 for builds in '0 1' '1 0' '1 1'; do
     read -r before_hopper hopper <<<"$builds"
     # shellcheck disable=SC2086 # a list of options
-    ${CC:-cc} -std=gnu17 -I. -DTRIVIUM_CUDA -DTRIVIUM_CUDNN -DTRIVIUM_BEFORE_HOPPER=$before_hopper -DTRIVIUM_HOPPER=$hopper \
+    ${CC:-cc} -std=gnu17 -I. -DTRIVIUM_CUDA -DTRIVIUM_CUDNN -DTRIVIUM_BEFORE_HOPPER=$before_hopper \
+        -DTRIVIUM_HOPPER=$hopper \
         -isystem "$(dirname "$header")" -isystem "$home/include" -Wall -Wextra -ffunction-sections -Wl,--gc-sections \
         $wrapped -o "$work/plans" tests/cudnn/plans.c lib/ops/attention/attention_c{ores,udnn}.c \
         lib/ops/attention/attention_graph_cudnn.c lib/base/status.c lib/device/dtype.c "$library" -lm ||
         { echo "not ok cudnn: plans.c is not compiled"; exit 1; }
-    LD_LIBRARY_PATH=$work:$(dirname "$library"):$home/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} timeout 300 "$work/plans"
+    LD_LIBRARY_PATH=$work:$(dirname "$library"):$home/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} timeout \
+        300 "$work/plans"
 done

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Each file call of a save and a resume fails, or the process dies at it (tests/faultfs/sweep.py says what has to hold): here every 20th
-# call of a few kinds; LONG=1: every call of all kinds (tests/long/faultfs.sh).
+# Each file call of a save and a resume fails, or the process dies at it (tests/faultfs/sweep.py says what has to hold):
+# here every 20th call of a few kinds; LONG=1: every call of all kinds (tests/long/faultfs.sh).
 #
 # Run from the project's root. BUILD: where the program is (default: build).
 set -u -o pipefail
@@ -15,6 +15,8 @@ every=20
 modes=(save:kill save:sticky-enospc save:short async:edquot resume:eio noexchange:kill two:kill elastic:eio)
 if [ -n "${LONG-}" ]; then
     every=1 modes=(save:enospc save:edquot)
-    for kind in save async resume noexchange two elastic; do modes+=("$kind:kill" "$kind:eio" "$kind:short" "$kind:sticky-enospc"); done
+    for kind in save async resume noexchange two elastic; do
+        modes+=("$kind:kill" "$kind:eio" "$kind:short" "$kind:sticky-enospc")
+    done
 fi
 python3 tests/faultfs/sweep.py "$trivium" "$PWD/configs/demo.txt" "$work/faultfs.so" "$work" $every "${modes[@]}"

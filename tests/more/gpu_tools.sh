@@ -1,6 +1,6 @@
 #!/bin/bash
-# tools/gpu-check without a GPU: what it does with stages that pass, fail, take too long or cannot run, played by stand-ins for
-# the built programs; and that no report of a rehearsal reaches docs/benchmarks.
+# tools/gpu-check without a GPU: what it does with stages that pass, fail, take too long or cannot run, played by
+# stand-ins for the built programs; and that no report of a rehearsal reaches docs/benchmarks.
 set -u -o pipefail
 cd "$(dirname "$0")/../.." || exit 1
 work=$(mktemp -d)
@@ -8,7 +8,8 @@ trap 'rm -rf "$work"' EXIT
 unset GPU_CHECK_FILTER GPU_CHECK_LIMIT GPU_TREE
 export BUILD_NAME=$work/build GPU_CHECK_DEVICE=simt GPU_CHECK_DIR=$work/results GPU_CHECK_OUT=$work/docs
 
-report() { if [ "$1" = 0 ]; then echo "ok gpu-check: $2"; else echo "not ok gpu-check: $2"; sed 's/^/    /' "$work/said"; fi; }
+report() { if [ "$1" = 0 ]; then echo "ok gpu-check: $2"; else
+    echo "not ok gpu-check: $2"; sed 's/^/    /' "$work/said"; fi; }
 stand_in() { # PROGRAM LINE: a program that does that
     mkdir -p "$work/build-simt" "$work/build"
     printf '#!/bin/bash\n%s\n' "$2" | tee "$work/build-simt/$1" >"$work/build/$1"
@@ -19,7 +20,8 @@ row() { grep -qE "^$1 +$2 +[0-9]+  .*$3" "$work/said"; } # STAGE RESULT WORDS: a
 
 tools/gpu-check --list >"$work/said" && [ "$(grep -cE '^[a-z0-9-]+ +[0-9]+ s  ' "$work/said")" -ge 16 ]
 report $? "--list names the stages and their limits"
-check units-1 no-such-stage; [ $? = 2 ] && grep -q 'no stage is called no-such-stage; they are: machine build' "$work/said" && [ ! -e "$GPU_CHECK_DIR/units-1.result" ]
+check units-1 no-such-stage; [ $? = 2 ] && grep -q 'no stage is called no-such-stage; they are: machine build' \
+    "$work/said" && [ ! -e "$GPU_CHECK_DIR/units-1.result" ]
 report $? "an unknown stage is refused before anything runs"
 
 check units-1; [ $? = 1 ] && row units-1 failed 'nothing is built'
@@ -36,7 +38,8 @@ cat >"$work/build-simt/trivium-tests" <<'END'
 echo "3 passed, 0 failed, 0 skipped"
 [[ $TEST_FILES != *test_linear.c ]] || sleep 60
 END
-mkdir -p "$work/bin" && printf '#!/bin/bash\necho "GPU 0: a stand-in"\n' >"$work/bin/nvidia-smi" && chmod +x "$work/bin/nvidia-smi"
+mkdir -p "$work/bin" && printf '#!/bin/bash\necho "GPU 0: a stand-in"\n' >"$work/bin/nvidia-smi" &&
+    chmod +x "$work/bin/nvidia-smi"
 cp "$work/build-simt/trivium-tests" "$work/build/"
 PATH=$work/bin:$PATH GPU_CHECK_DEVICE=cuda GPU_CHECK_LIMIT=12 GPU_CHECK_FILTER=lib/ops/test_ check units-1
 row units-1 'out of time' 'stopped after 12 s; [1-9][0-9]* passed, 0 failed, then came to no end'
@@ -63,12 +66,15 @@ report $? "a benchmark whose program fails is a failure"
 stand_in trivium 'case $1 in
     show) echo "\"total\": 1048576" ;;
     train) while [ "$1" != --metrics ]; do shift; done
-        for i in 1 2 3 4; do echo "{\"step\":$i,\"step_ms\":5.0,\"tokens_per_s\":1,\"flops_per_token\":1,\"mfu\":0.5}"; done >"$2" ;;
+        for i in 1 2 3 4; do
+            echo "{\"step\":$i,\"step_ms\":5.0,\"tokens_per_s\":1,\"flops_per_token\":1,\"mfu\":0.5}"
+        done >"$2" ;;
 esac'
 cat >"$work/bin/python3" <<'END'
 #!/bin/bash
 case "$*" in
-    *gpt_torch.py*) echo begun >>"$TORCH_BEGUN"; while [ "$1" != --json ]; do shift; done; echo '{"tokens_per_s": 7}' >"$2" ;;
+    *gpt_torch.py*) echo begun >>"$TORCH_BEGUN"; while [ "$1" != --json ]; do shift; done
+        echo '{"tokens_per_s": 7}' >"$2" ;;
 esac
 END
 chmod +x "$work/bin/python3"
@@ -81,12 +87,14 @@ report $? "what needs a GPU is not run, and says so"
 [ ! -e "$GPU_CHECK_OUT" ] && grep -q '"rehearsal": true' "$GPU_CHECK_DIR/report.json"
 report $? "a rehearsal writes its report next to the logs, and nothing into docs/benchmarks"
 if command -v python3 >/dev/null; then
-    python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); assert {s["stage"]: s["result"] for s in r["stages"]}["units-2"] == "failed"' \
+    python3 -c 'import json, sys; r = json.load(open(sys.argv[1]))
+assert {s["stage"]: s["result"] for s in r["stages"]}["units-2"] == "failed"' \
         "$GPU_CHECK_DIR/report.json" 2>>"$work/said"
     report $? "the report is JSON"
 fi
 if ! nvidia-smi -L >/dev/null 2>&1; then
-    GPU_CHECK_DEVICE=cuda GPU_CHECK_DIR=$work/cuda check machine units-1; [ $? = 3 ] && row machine 'not run' 'no GPU' && row units-1 'not run' 'no GPU' && [ ! -e "$GPU_CHECK_OUT" ]
+    GPU_CHECK_DEVICE=cuda GPU_CHECK_DIR=$work/cuda check machine units-1; [ $? = 3 ] &&
+        row machine 'not run' 'no GPU' && row units-1 'not run' 'no GPU' && [ ! -e "$GPU_CHECK_OUT" ]
     report $? "without a GPU nothing is measured, and nothing is written to docs/benchmarks"
 fi
 GPU_CHECK_DEVICE=opencl check machine; [ $? = 2 ]

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Two values of each option of `trivium train` change what it does (tests/options.py, tests/data/options).
 #
-# Run from the project's root. BUILD: where the program is (default: build). ONLY: a regular expression, the options that are tried (default: all)
+# Run from the project's root. BUILD: where the program is (default: build). ONLY: a regular expression, the options
+# that are tried (default: all)
 set -u -o pipefail
 command -v python3 >/dev/null || { echo 'skip options there is no python3'; exit 0; }
 python3 tests/options.py "${BUILD:-build}/trivium" "${ONLY-}"

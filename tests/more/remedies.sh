@@ -1,6 +1,6 @@
 #!/bin/bash
-# What refusals print as a remedy is tried: of plans that are drawn (tests/remedies.py), and of the cases of tests/data/remedies
-# (tests/remedies_table.py).
+# What refusals print as a remedy is tried: of plans that are drawn (tests/remedies.py), and of the cases of
+# tests/data/remedies (tests/remedies_table.py).
 #
 # CASES, SEED: how many plans, and which. FILES: the cases of which files
 set -u -o pipefail

@@ -1,6 +1,7 @@
 #!/bin/bash
-# The site's search, and its links from page to page: of two pages as Doxygen writes them, tools/docs/reading.py makes an
-# index, and a browser without a screen is asked for words.
+# The site's search, and its links from page to page: of two pages as Doxygen writes them, tools/docs/reading.py makes
+# an index, and a browser without a screen is asked for words. Then the whole site is built, and opened from its folder
+# alone (tools/docs/check.py). Skipped where tools/install-deps docs explorer browser finds something missing.
 #
 # Run from the project's root. LUNR: another lunr.min.js than the distribution's.
 set -u -o pipefail
@@ -11,11 +12,13 @@ report() { if [ "$2" = 0 ]; then echo "ok $1"; else echo "not ok $1 ${3-}"; fi; 
 
 mkdir "$work/site" && cd "$work/site" || exit 1
 page() { # FILE TITLE: the text comes by standard input
-    { echo "<html><body><div class=\"title\">$2</div><div class=\"contents\">"; cat; echo "</div><!-- PageDoc -->"; } >"$1"
+    { echo "<html><body><div class=\"title\">$2</div><div class=\"contents\">"
+        cat; echo "</div><!-- PageDoc -->"; } >"$1"
 }
 page one.html "Pipelines" <<'E1'
-<p>Stages in a row.</p><h2><a class="anchor" id="a_bubble"></a>The bubble</h2><p>It takes (<code>p</code>-1)/m of a step, which is
-<b>idle</b> time.</p><script>var hidden = 1;</script>
+<p>Stages in a row.</p><h2><a class="anchor" id="a_bubble"></a>The bubble</h2>
+<p>It takes (<code>p</code>-1)/m of a step,
+which is <b>idle</b> time.</p><script>var hidden = 1;</script>
 E1
 page two.html "Experts" <<'E2'
 <p>An all-to-all takes tokens to their experts. No <em>bubbles</em> here, and rank 7 is not idle.</p>
@@ -46,7 +49,8 @@ if [ -z "$browser" ] || [ ! -e lunr.min.js ]; then
     exit 0
 fi
 search() { # NAME WORDS COUNT TEXT: the number of sections, and this in the page
-    timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --virtual-time-budget=5000 --dump-dom \
+    timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" \
+        --virtual-time-budget=5000 --dump-dom \
         "file://$PWD/search.html#$2" >"$work/dom" 2>"$work/err"
     grep -q ">$3 sections<" "$work/dom" && grep -qF -- "$4" "$work/dom"
     report "site_search_$1" $? "$(grep -o '>[0-9]* sections<.*' "$work/dom" | head -c 300)"
@@ -55,3 +59,9 @@ search finds_a_text idle%20time 1 '<a href="one.html#a_bubble">Pipelines: The bu
 search knows_stems bubble 2 '<mark>bubbles</mark>'
 search wants_all_words experts%20idle 1 '<a href="two.html">Experts</a>'
 search says_when_there_is_nothing nonsense 0 '<ol id="hits" class="hits"></ol>'
+
+cd "$root" || exit 1
+missing=$(tools/install-deps --check docs explorer browser) || { echo "skip site_whole ${missing#*: }"; exit 0; }
+if { make --no-print-directory explorer && tools/docs/build; } >"$work/out" 2>&1; then echo "ok site_builds"
+else echo "not ok site_builds: see below"; tail -5 "$work/out" | sed 's/^/#   /'; exit 0; fi
+python3 tools/docs/check.py build/docs/html || echo "not ok site_check: it did not reach its end"

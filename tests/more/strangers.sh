@@ -3,7 +3,8 @@
 #
 # Run from the project's root. BUILD: where the program is (default: build). CASES: which (default: all).
 set -u -o pipefail
-work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)     # in memory: a disk may stand still for longer than is waited here
+# in memory: a disk may stand still for longer than is waited here
+work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [ ! -r /proc/self/environ ]; then
     echo "skip strangers: without /proc the lighthouse cannot be found"

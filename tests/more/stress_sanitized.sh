@@ -4,7 +4,8 @@
 # rings under ThreadSanitizer, which sees one process only (lib/comm/direct/example_threads.c says what that leaves
 # out).
 #
-# Run from the project's root. BUILD: where the program is (default: build). STRESS_SECONDS: in all, of each sanitizer (default: 60).
+# Run from the project's root. BUILD: where the program is (default: build). STRESS_SECONDS: in all, of each sanitizer
+# (default: 60).
 set -u -o pipefail
 build=${BUILD:-build}
 seconds=${STRESS_SECONDS:-60}
@@ -42,6 +43,7 @@ address() { # NAME LAUNCH_OPTIONS...
     address stress_under_address_sanitizer
     address stress_over_connections_under_address_sanitizer --nodes 2
 } &
-"$build/stress/threads" $endless "$seconds" >"$work/stress_under_thread_sanitizer" 2>"$work/stress_under_thread_sanitizer.err" </dev/null
+"$build/stress/threads" $endless "$seconds" >"$work/stress_under_thread_sanitizer" \
+    2>"$work/stress_under_thread_sanitizer.err" </dev/null
 verdict stress_under_thread_sanitizer $? ' 0 wrong$'
 wait

@@ -1,7 +1,7 @@
 #!/bin/bash
-# The CPU's row kernels work on whole vectors, for AVX2, for AVX-512 and for the CPU at hand: the inner loops of their objects
-# are looked at with objdump (tests/vector_loops.py) and compared with a table (tests/vector.txt). A loop that the compiler gave
-# up on, or sums that found no registers, change no number: no other test would notice.
+# The CPU's row kernels work on whole vectors, for AVX2, for AVX-512 and for the CPU at hand: the inner loops of their
+# objects are looked at with objdump (tests/vector_loops.py) and compared with a table (tests/vector.txt). A loop that
+# the compiler gave up on, or sums that found no registers, change no number: no other test would notice.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -14,7 +14,9 @@ trap 'rm -rf "$folder"' EXIT
 
 archs=(x86-64-v3 x86-64-v4)
 if grep -qw avx2 /proc/cpuinfo; then archs+=(native); fi
-mapfile -t objects < <(awk '!/^#/ && NF { n = split($2, e, ","); for (i = 1; i <= n; i++) print $1 (e[i] == "-" ? "" : "." e[i]) ".o" }' \
+mapfile -t objects \
+    < <(awk '!/^#/ && NF { n = split($2, e, ",")
+        for (i = 1; i <= n; i++) print $1 (e[i] == "-" ? "" : "." e[i]) ".o" }' \
     tests/vector.txt | sort -u)
 failed=0
 for arch in "${archs[@]}"; do

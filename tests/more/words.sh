@@ -1,5 +1,6 @@
 #!/bin/bash
-# The texts keep to the words of the project, and tools/check-words notices where one does not: mistakes planted in a small tree of its own.
+# The texts keep to the words of the project, and tools/check-words notices where one does not: mistakes planted in a
+# small tree of its own.
 #
 # Run from the project's root.
 # shellcheck disable=SC2016 # formulas
@@ -46,12 +47,31 @@ plant() { # NAME TEXT SED...: after this edit the check fails, and says TEXT
     elif ! grep -qF -- "$text" "$work/out"; then not_ok "$name" "does not say: $text"
     else echo "ok $name"; fi
 }
-plant a_phrase 'README.md:3: "nobody"; say: no one' 's/^A sentence/Nobody writes nobody and/'
+plant a_phrase 'README.md:3: "nobody"; say: no one' 's/^A sentence/It names nobody and/'
 plant a_phrase_across_lines '"for ever"; say: forever' -e 's/ends here, after/lasts for/' -e 's/^one line/ever/'
 plant bytes_a_step '"bytes a step"; say: per' 's/bytes per step/bytes a step/; s/\$S\$ bytes a/many bytes a/'
-plant a_long_sentence 'README.md:3: 36 words in a sentence; at most 35' 's/^A sentence/A sentence of one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty more/'
+plant a_long_sentence 'README.md:3: 36 words in a sentence; at most 35' \
+    's/^A sentence/A sentence of one two three four five six seven eight nine ten eleven '\
+'twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty more/'
 plant a_letter '"$m$ messages"; m counts microbatches' 's/\$m\$ microbatches/$m$ messages/'
-plant a_long_cell 'words in a sentence' 's/of twenty words/of twenty words and of one two three four five six seven eight nine ten eleven twelve thirteen/'
+plant a_long_cell 'words in a sentence' \
+    's/of twenty words/of twenty words and of one two three four five six seven eight nine ten eleven twelve thirteen/'
+
+# ---- the length of a lesson: code, output and addresses do not count ----
+mkdir -p "$tree/lessons/03-small"
+cp "$work/right" "$tree/$page"
+lesson() { # WORDS
+    printf '# 03  Small\n\n```text output\nmany more words\n```\n'
+    printf '[one](an/address/of/many/words.md) `more code than one word`\n'
+    for ((i = 5; i <= $1; i++)); do printf 'word.\n'; done
+}
+lesson 4000 >"$tree/lessons/03-small/README.md"
+if check; then echo "ok words_of_a_lesson_up_to_4000"; else not_ok words_of_a_lesson_up_to_4000 "refused"; fi
+lesson 4001 >"$tree/lessons/03-small/README.md"
+if ! check && grep -q 'lessons/03-small/README.md:1: 4001 words; a lesson has at most 4000' "$work/out"; then
+    echo "ok words_of_a_lesson_beyond_4000"
+else not_ok words_of_a_lesson_beyond_4000 "it passes"; fi
+rm -r "$tree/lessons"
 
 # ---- sources: comments, strings and heads of mutants ----
 cat >"$work/source.c" <<'END'
@@ -79,12 +99,17 @@ planted a_line_of_a_script x.sh ':1: "beside"; say: next to' 's/^.*The rank.*/# 
 rm -f "$tree"/x.*
 
 # ---- exceptions ----
-sed 's/^A sentence/Nobody writes nobody and/' "$work/right" >"$tree/$page"
-echo 'README.md | Nobody writes nobody | a quotation' >"$tree/tools/words/exceptions"
-if check; then echo "ok words_an_exception_is_let_through"; else not_ok words_an_exception_is_let_through "it is not"; fi
+sed 's/^A sentence/It names nobody and/' "$work/right" >"$tree/$page"
+echo 'README.md | It names nobody | a quotation' >"$tree/tools/words/exceptions"
+if check; then
+    echo "ok words_an_exception_is_let_through"
+else
+    not_ok words_an_exception_is_let_through "it is not"
+fi
 cp "$work/right" "$tree/$page"
-if ! check && grep -q 'exceptions:1: "Nobody writes nobody" is not in README.md any more' "$work/out"; then echo "ok words_notice_a_stale_exception"
+if ! check && grep -q 'exceptions:1: "It names nobody" is not in README.md any more' "$work/out"; then
+    echo "ok words_notice_a_stale_exception"
 else not_ok words_notice_a_stale_exception "it passes"; fi
-echo 'README.md | Nobody writes nobody' >"$tree/tools/words/exceptions"
+echo 'README.md | It names nobody' >"$tree/tools/words/exceptions"
 if ! check && grep -q 'has to be PATH' "$work/out"; then echo "ok words_notice_an_exception_without_a_reason"
 else not_ok words_notice_an_exception_without_a_reason "it passes"; fi

@@ -17,6 +17,7 @@ enum { MAX_SECTIONS = 4096, DYNAMIC_CAPACITY = 1 << 20 };
 struct section { unsigned char *from; uint32_t serial; };
 static struct section sections[MAX_SECTIONS];
 static int n_sections;
+static int64_t of_block;                                     /* bytes */
 
 static struct section *section_of(unsigned char *from) {
     for (int i = 0; i < n_sections; i++)
@@ -39,6 +40,7 @@ void simt_shared_enter(uint32_t *serial, unsigned char *from, unsigned char *to,
     check_shared(from, to, zone, zone_bytes, &s->serial);
     if (s->serial == simt_serial) return;
     s->serial = simt_serial;
+    of_block += to - from - (int64_t)zone_bytes;
     fill(from, 0xff, (size_t)(to - from));
 }
 
@@ -52,7 +54,9 @@ void shared_start(size_t dynamic_bytes) {
             abort();
         }
     }
+    of_block = (int64_t)dynamic_bytes;
     check_dynamic(simt_dynamic, DYNAMIC_CAPACITY, dynamic_bytes);
     if (dynamic_bytes > 0) fill(simt_dynamic, 0xff, dynamic_bytes);
 }
+int64_t shared_bytes(void) { return of_block; }
 }

@@ -62,7 +62,15 @@ SIMT_API void simt_barrier_off(int number);
  *  those that the lanes access. shared: reads and writes together. Fewer units for the same bytes are better; the least
  *  is bytes / 32. */
 struct simt_traffic { int64_t requests, units, bytes; };
-struct simt_counts { struct simt_traffic load, store, shared; };
+struct simt_counts {
+    struct simt_traffic load, store, shared;
+    struct simt_traffic fragment;                            /* of tensor cores, in shared memory; requests: fragments,
+                                                              * loaded or stored. In global memory: load and store */
+    int64_t conflicts;                                       /* wavefronts, of shared and fragment, beyond those that
+                                                              * their different words need */
+    int64_t products;                                        /* of tensor cores, 16 x 16 x 16: 8192 flops each */
+    int64_t block_shared;                                    /* bytes of shared memory of the block that has most */
+};
 /** Count from zero, or stop. Checked builds only: all zero elsewhere. At start: SIMT_COUNT=1 counts, and writes a table
  *  for each launch to stderr. */
 SIMT_API void simt_count(int on);

@@ -11,9 +11,12 @@ enum simt_fragment_use { SIMT_INPUT, SIMT_ACCUMULATOR, SIMT_STORE };
 #ifdef SIMT_CHECK
 /* Tell the checker of bytes that some lane reads or writes for a fragment: at, and code, the instruction after it. */
 extern "C" void simt_check_fragment(const void *at, size_t bytes, int use, const void *code);
+extern "C" void simt_check_product(void);
 #define SIMT_FRAGMENT_CHECK(at, use, code) simt_check_fragment((at), sizeof *(at), (use), (code))
+#define SIMT_PRODUCT_CHECK() simt_check_product()
 #else
 #define SIMT_FRAGMENT_CHECK(at, use, code) (void)(use)
+#define SIMT_PRODUCT_CHECK() (void)0
 #endif
 /** Reports a pointer (`at`) or a stride that tensor cores cannot take. */
 extern "C" void simt_fragment_place(struct simt_site *, const void *at, size_t stride_bytes);
@@ -99,6 +102,7 @@ template <class D, class AB, class C, int N> struct simt_operands {
 template <class D, class AB, class C, int N> SIMT_MACHINE void simt_multiply(void *const lanes[32]) {
     typedef simt_operands<D, AB, C, N> operands;
     float a[16][16], b[16][16], sum[16][16];
+    SIMT_PRODUCT_CHECK();
     for (int lane = 0; lane < 32; lane++)
         for (int i = 0; i < 8; i++) {
             const operands *o = (const operands *)lanes[lane];

@@ -57,6 +57,8 @@ bool site_same_place(const struct simt_site *, const struct simt_site *);
 
 /* ---- shared.cpp ---- */
 void shared_start(size_t dynamic_bytes);
+/** The shared memory of the running block so far: dynamic, and the declarations that its threads have reached. */
+int64_t shared_bytes(void);
 
 /* ---- report.cpp ---- */
 /** A report about the running thread, "simt: KIND in KERNEL (PLACE): block (x,y,z): ...". The same kind at the same two
@@ -87,7 +89,7 @@ void check_forget(void);
 
 /* ---- traffic.cpp (likewise) ---- */
 bool traffic_counts(void);
-void traffic_access(uintptr_t at, size_t bytes, bool is_write, bool is_shared, const void *code);
+void traffic_access(uintptr_t at, size_t bytes, bool is_write, bool is_shared, bool is_fragment, const void *code);
 void traffic_block_ends(void);
 void traffic_launch_starts(void);
 void traffic_launch_ends(void);

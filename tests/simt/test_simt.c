@@ -264,6 +264,30 @@ TEST(test_bank_conflicts_are_counted_in_wavefronts) {
     device_free(y);
 }
 
+/* A fragment is 16 rows of 8 words. 64 bfloat16 apart, all rows lie in the same 8 banks, 16 words in each; 16 or 72
+ * apart, in all 32, 4 words in each. Stored to global memory, 16 x 16 floats are 32 sectors. */
+TEST(test_fragments_are_counted_as_requests) {
+    static const int strides[] = {16, 64, 72}, each[] = {4, 16, 4};
+    float *y = device_zeros(256 * sizeof *y);
+    for (int i = 0; i < 3; i++) {
+        simt_count(1);
+        simt_test_fragments(y, strides[i]);
+        struct simt_counts c = simt_counts();
+        simt_count(0);
+        int seen = simt_checked();
+        assert_int_equal(c.fragment.requests, seen * 2);
+        assert_int_equal(c.fragment.units, seen * 2 * each[i]);
+        assert_int_equal(c.fragment.bytes, seen * 1024);
+        assert_int_equal(c.conflicts, seen * 2 * (each[i] - 4));
+        assert_int_equal(c.products, seen);
+        assert_int_equal(c.store.requests, seen);
+        assert_int_equal(c.store.units, seen * 32);
+        assert_int_equal(c.block_shared, seen * 16 * 72 * 2);
+        for (int j = 0; j < 256; j++) assert_close(y[j], 16, 0);
+    }
+    device_free(y);
+}
+
 /* Four requests of one sector each. Lanes that skip an access are a request behind only until the next barrier, where
  * all begin again. */
 TEST(test_requests_begin_again_behind_a_barrier) {
@@ -279,6 +303,7 @@ TEST(test_requests_begin_again_behind_a_barrier) {
 
 TESTS(simt_unit_test(test_requests_begin_again_behind_a_barrier), simt_unit_test(test_traffic_is_counted_in_sectors),
       simt_unit_test(test_bank_conflicts_are_counted_in_wavefronts),
+      simt_unit_test(test_fragments_are_counted_as_requests),
       simt_unit_test(test_shuffles_stay_in_their_segment), simt_unit_test(test_votes),
       simt_unit_test(test_atomics_lose_nothing), simt_unit_test(test_both_orders_show),
       simt_unit_test(test_shared_memory_static_and_dynamic), simt_unit_test(test_barriers_that_count),

@@ -39,6 +39,9 @@ void simt_test_warp_synchronous(int *x, unsigned char *bytes);
 void simt_test_traffic(float *y, const float *x, int stride, int n, int vector);
 /** Thread i of 32 writes word `stride` i of shared memory, and all read word 0. stride <= 33 */
 void simt_test_banks(float *y, int stride);
+/** One warp fills 16 rows of `ld` bfloat16 in shared memory, loads a and b from them, and stores a b, 16 x 16.
+ *  ld <= 72 */
+void simt_test_fragments(float *y, int ld);
 /** 32 threads, rounds i = 0 and 1 with a barrier after each: all read float 64 i of x, then the first 16 read
  *  float 64 i + 8. */
 void simt_test_rounds(float *y, const float *x);

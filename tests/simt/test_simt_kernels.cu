@@ -160,6 +160,22 @@ __global__ static void banks(float *y, int stride) {
 }
 void simt_test_banks(float *y, int stride) { LAUNCH(banks, 1, 32, 0, NULL)(y, stride); }
 
+__global__ static void fragments(float *y, int ld) {
+    using namespace nvcuda;
+    __shared__ __align__(32) __nv_bfloat16 rows[16 * 72];
+    for (int i = threadIdx.x; i < 16 * ld; i += 32) rows[i] = __float2bfloat16(1);
+    __syncthreads();
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, __nv_bfloat16, wmma::row_major> a;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, __nv_bfloat16, wmma::row_major> b;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
+    wmma::load_matrix_sync(a, rows, ld);
+    wmma::load_matrix_sync(b, rows, ld);
+    wmma::fill_fragment(sum, 0.0f);
+    wmma::mma_sync(sum, a, b, sum);
+    wmma::store_matrix_sync(y, sum, 16, wmma::mem_row_major);
+}
+void simt_test_fragments(float *y, int ld) { LAUNCH(fragments, 1, 32, 0, NULL)(y, ld); }
+
 __global__ static void rounds(float *y, const float *x) {
     float sum = 0;
     for (int i = 0; i < 2; i++) {

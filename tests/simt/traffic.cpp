@@ -12,8 +12,12 @@
  * access from another place in the code that continues one of the lane's last accesses, within the same aligned 16
  * bytes, joins that access again. Four scalar accesses side by side look the same, and count as one vector.
  *
- * Sectors are requests to the L1 cache; only a GPU can tell what misses it, and what DRAM moves. Tensor cores'
- * fragments are not counted, atomics count as stores. */
+ * A fragment of tensor cores that is loaded or stored counts as one request of its warp: CUDA does not say which lane
+ * has which elements. In shared memory it takes at least as many wavefronts as its busiest bank has words; a GPU, which
+ * takes it in several requests, may need more.
+ *
+ * Sectors are requests to the L1 cache; only a GPU can tell what misses it, and what DRAM moves. Atomics count as
+ * stores. */
 #include "check.h"
 #include "tests/simt/state.h"
 
@@ -27,13 +31,13 @@
 #ifdef SIMT_CHECK
 using namespace simt;
 
-enum { SECTOR = 32, WORD = 4, BANKS = 32, VECTOR = 16, OPEN = 8 };
+enum { SECTOR = 32, WORD = 4, BANKS = 32, VECTOR = 16, OPEN = 8, OF_A_LANE = 8 /* elements of a fragment */ };
 
 namespace {
 /* A request's name: its warp, the barriers passed, the place in the code, the turn at that place. */
 typedef std::tuple<int, uint32_t, const void *, int> name;
 /* Requests of one warp: sectors, or words of shared memory, with repetitions. */
-struct request { bool is_write, is_shared; std::vector<uintptr_t> units; };
+struct request { bool is_write, is_shared, is_fragment; std::vector<uintptr_t> units; };
 /* A lane's last access, which the next one may continue. */
 struct access { uintptr_t end; const void *code; struct request *request; };
 struct lane { uint32_t epoch; std::map<const void *, int> turns; struct access open[OPEN]; unsigned n; };
@@ -58,30 +62,34 @@ static struct request *request_continued(struct lane *l, uintptr_t at, bool is_w
     return NULL;
 }
 
-static struct request *request_of(struct lane *l, int warp, bool is_write, bool is_shared, const void *code, int turn) {
+static struct request *request_of(struct lane *l, int warp, bool is_write, bool is_shared, bool is_fragment,
+                                  const void *code, int turn) {
     struct request *r = &requests[name(warp, l->epoch, code, turn)];
     r->is_write = is_write;
     r->is_shared = is_shared;
+    r->is_fragment = is_fragment;
     return r;
 }
 
 static struct simt_traffic *traffic_of(const struct request *r) {
-    return r->is_shared ? &counts.shared : r->is_write ? &counts.store : &counts.load;
+    if (r->is_shared) return r->is_fragment ? &counts.fragment : &counts.shared;
+    return r->is_write ? &counts.store : &counts.load;
 }
 
 namespace simt {
 bool traffic_counts(void) { return counting; }
 
-void traffic_access(uintptr_t at, size_t bytes, bool is_write, bool is_shared, const void *code) {
+void traffic_access(uintptr_t at, size_t bytes, bool is_write, bool is_shared, bool is_fragment, const void *code) {
     if (lanes.size() < MAX_THREADS) lanes.resize(MAX_THREADS);
     struct lane *l = &lanes[now.thread];
     int warp = now.thread / WARP;
     uint32_t epoch = (uint32_t)now.block_epoch << 16 | now.warp_epoch[warp];
     if (l->epoch != epoch) *l = {}, l->epoch = epoch;
     int turn = l->turns[code]++;
-    struct request *r = request_continued(l, at, is_write, is_shared, code);
-    if (!r) r = request_of(l, warp, is_write, is_shared, code, turn);
-    l->open[l->n++ % OPEN] = {at + bytes, code, r};
+    if (is_fragment) turn /= OF_A_LANE;
+    struct request *r = is_fragment ? NULL : request_continued(l, at, is_write, is_shared, code);
+    if (!r) r = request_of(l, warp, is_write, is_shared, is_fragment, code, turn);
+    if (!is_fragment) l->open[l->n++ % OPEN] = {at + bytes, code, r};
     size_t unit = is_shared ? WORD : SECTOR;
     for (uintptr_t u = at / unit; u <= (at + bytes - 1) / unit; u++) r->units.push_back(u);
     traffic_of(r)->bytes += (int64_t)bytes;
@@ -102,9 +110,12 @@ void traffic_block_ends(void) {
         std::sort(units.begin(), units.end());
         units.erase(std::unique(units.begin(), units.end()), units.end());
         struct simt_traffic *t = traffic_of(&one.second);
+        int64_t n = (int64_t)units.size(), taken = one.second.is_shared ? wavefronts(units) : n;
         t->requests++;
-        t->units += one.second.is_shared ? wavefronts(units) : (int64_t)units.size();
+        t->units += taken;
+        if (one.second.is_shared) counts.conflicts += taken - (n + BANKS - 1) / BANKS;
     }
+    if (counting) counts.block_shared = std::max(counts.block_shared, shared_bytes());
     requests.clear();
     lanes.clear();
 }
@@ -134,6 +145,10 @@ void traffic_launch_ends(void) {
     show_part("load", &counts.load, &before.load, "sectors");
     show_part("store", &counts.store, &before.store, "sectors");
     show_part("shared", &counts.shared, &before.shared, "wavefronts");
+    show_part("matrix", &counts.fragment, &before.fragment, "wavefronts");
+    if (counts.products > before.products)
+        fprintf(stderr, "simt:   tensor %7lld products of 16 x 16 x 16\n",
+                (long long)(counts.products - before.products));
 }
 }
 
@@ -145,6 +160,9 @@ void simt_count(int on) {
     lanes.clear();
 }
 struct simt_counts simt_counts(void) { return counts; }
+
+extern "C" void simt_check_product(void);
+void simt_check_product(void) { counts.products += counting; }
 
 #else
 namespace simt {

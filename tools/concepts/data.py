@@ -10,14 +10,17 @@ def batch():
     """Its demonstration: a global batch of 16 sequences, in microbatches of 2."""
     sequences, size = 16, 2
     def colour(i): return RANKS[i // size % 2]                           # by its replica, where there are two
-    c = Canvas("A global batch of 16 sequences, split in two ways", "One replica has eight microbatches of two sequences, one after the other. Two replicas have four each, at the same time, and sum their gradients. "
+    c = Canvas("A global batch of 16 sequences, split in two ways",
+               "One replica has eight microbatches of two sequences, one after the other. Two replicas have four each, "
+               "at the same time, and sum their gradients. "
                "Then the weights are updated.", 376)
     c.text(16, 56, "the global batch", size=13, bold=True)
     for i in range(sequences):
         c.box(150 + i * 40, 42, 36, 24, colour(i), str(i), size=12)
     for replicas, y in ((1, 104), (2, 194)):
         mine = sequences // replicas
-        c.text(16, y, f"d = {replicas} replica{'s' * (replicas > 1)}, m = {mine // size} microbatches of B = {size}", size=13, bold=True)
+        c.text(16, y, f"d = {replicas} replica{'s' * (replicas > 1)}, m = {mine // size} microbatches of B = {size}",
+               size=13, bold=True)
         for rank in range(replicas):
             top = y + 14 + rank * 50
             c.text(16, top + 25, f"replica {rank}", size=12)
@@ -34,13 +37,15 @@ def batch():
         c.box(end + 4, y + 14, 80, 50 * replicas - 10, PALE, "update", size=12)
     c.text(90, 320, "time", size=12, colour=SOFT)
     c.arrow([(122, 316), (760, 316)], LINE)
-    c.note("In a frame: a microbatch goes forward and backward, and adds its gradient to those before it. Both ways add the same 16 gradients, so they update alike, but for rounding.")
+    c.note("In a frame: a microbatch goes forward and backward, and adds its gradient to those before it. Both ways "
+           "add the same 16 gradients, so they update alike, but for rounding.")
     return c
 
 
 # ---- lesson 03: its worked problem ----
 def all_reduces(ready, latency, all_bytes):
-    """[(start, end)] of equal buckets that are ready at these times, one at a time on the network: lesson 03, "Buckets"."""
+    """[(start, end)] of equal buckets that are ready at these times, one at a time on the network: lesson 03,
+    "Buckets"."""
     end, spans = 0.0, []
     for at in ready:
         start = max(at, end)
@@ -54,13 +59,16 @@ def buckets():
     backward = layer * layers
     ways = [("one bucket", all_reduces([backward], latency, all_bytes)),
             ("one per layer", all_reduces([layer * (i + 1) for i in range(layers)], latency, all_bytes)),
-            ("one per tensor", all_reduces([layer * (i // tensors + 1) for i in range(layers * tensors)], latency, all_bytes))]
+            ("one per tensor", all_reduces([layer * (i // tensors + 1) for i in range(layers * tensors)], latency,
+                                           all_bytes))]
     waits = [spans[-1][1] - backward for _, spans in ways]
-    c = Canvas("Three ways to send the same gradients", "A clock in milliseconds. Backward takes 12 ms. One bucket is sent from 12 ms on, four buckets from 3, 6, 9 and 12 ms, 48 buckets from 3 ms on. "
+    c = Canvas("Three ways to send the same gradients", "A clock in milliseconds. Backward takes 12 ms. One bucket is "
+               "sent from 12 ms on, four buckets from 3, 6, 9 and 12 ms, 48 buckets from 3 ms on. "
                f"A rank waits {', '.join(number(w) for w in waits)} ms.", 352)
     left, scale = 128, 19.6
     def x(ms): return left + ms * scale
-    c.legend(16, 54, [(GREY, "backward"), (ORANGE, "latency of an all-reduce"), (BLUE, "bytes on the wire"), ("#f8e0e0", "the rank waits")])
+    c.legend(16, 54, [(GREY, "backward"), (ORANGE, "latency of an all-reduce"), (BLUE, "bytes on the wire"),
+                      ("#f8e0e0", "the rank waits")])
     for ms in range(0, 36, 5):
         c.line([(x(ms), 72), (x(ms), 300)], "#e4e4e0")
         c.text(x(ms), 316, f"{ms} ms" if ms == 0 else str(ms), size=12, anchor="middle", colour=SOFT)
@@ -79,7 +87,8 @@ def buckets():
             c.text(last + 8, y + 27, f"waits {number(wait)} ms", bold=True)
         else:
             c.text(last - 4, y - 5, f"waits {number(wait)} ms", anchor="end", bold=True)
-    c.note("The worked problem of lesson 03: 64 ranks, four layers of 12 tensors, 100 MB of gradients. All three ways send the same bytes.")
+    c.note("The worked problem of lesson 03: 64 ranks, four layers of 12 tensors, 100 MB of gradients. All three ways "
+           "send the same bytes.")
     return c
 
 
@@ -94,7 +103,8 @@ def zero_grid():
                462)
     for stage, name in enumerate(STAGES):
         said = trivium(f"show memory --params 1e9 --dp {n} --zero {stage} --precision bf16")
-        total, *roles = re.search(r"keeps ([\d.]+) GB .*: ([\d.]+) param \+ ([\d.]+) grad \+ ([\d.]+) optim", said).groups()
+        total, *roles = re.search(r"keeps ([\d.]+) GB .*: ([\d.]+) param \+ ([\d.]+) grad \+ ([\d.]+) optim",
+                                  said).groups()
         x0, y0 = 16 + (stage % 2) * 424, 62 + (stage // 2) * 184
         c.text(x0, y0, f"stage {name}", bold=True, size=14)
         c.text(x0 + 404, y0, f"{total} GB per rank", anchor="end", bold=True)
@@ -106,11 +116,13 @@ def zero_grid():
             for rank in range(n):
                 for shard in range(n):
                     kept = shard == rank or not sharded
-                    c.box(x0 + 64 + rank * 80 + shard * 18, y, 18, 30, RANKS[shard] if kept else "none", str(shard) if kept else "", size=12, edge=LINE if kept else GREY)
+                    c.box(x0 + 64 + rank * 80 + shard * 18, y, 18, 30, RANKS[shard] if kept else "none",
+                          str(shard) if kept else "", size=12, edge=LINE if kept else GREY)
             c.text(x0 + 404, y + 20, roles[k], size=12, anchor="end")
     c.note("A number is a shard; its owner has the same number. GB for 10^9 parameters in bf16, from:",
            "trivium show memory --params 1e9 --dp 4 --precision bf16 --zero 0 (to 3)",
-           "At stage 1 the states, three quarters of everything, are kept once, by their owner; that owner updates its shard of the weights.")
+           "At stage 1 the states, three quarters of everything, are kept once, by their owner; that owner updates its "
+           "shard of the weights.")
     return c
 
 
@@ -129,7 +141,8 @@ def gather_window():
             if kind == "PARAM_DONE":
                 life[-1][2] = int(row)
     blocks = ["embed", "h0", "h1", "h2", "h3", "head"]
-    c = Canvas("Stage 3: a block's weights are gathered, used and let go", "Bars of six blocks along the rows of forward and of backward. At no row more than two layers are gathered.", 372)
+    c = Canvas("Stage 3: a block's weights are gathered, used and let go", "Bars of six blocks along the rows of "
+               "forward and of backward. At no row more than two layers are gathered.", 372)
     left, wide, gap = 86, 760, 20
     scale = (wide - gap) / (lengths["F"] + lengths["B"])
     def x(tape, row): return left + row * scale + (0 if tape == "F" else lengths["F"] * scale + gap)
@@ -160,4 +173,89 @@ def uses(life):
     return bars
 
 
-PICTURES = {"global-batch": batch, "bucket-timeline": buckets, "zero-grid": zero_grid, "gather-window": gather_window}
+def critical_batch():
+    """Steps against samples of lesson 24's three runs to one loss, and the hyperbola through the first and the last."""
+    c = Canvas("Steps against samples: three runs to one loss",
+               "A falling curve with three points: batches of 4, 16 and 64 take 131, 59 and 42 steps, and 524, 944 and "
+               "2688 samples. No batch takes fewer than 36 steps or 380 samples.", 400)
+    runs = [(4, 131), (16, 59), (64, 42)]
+    product = (131 - 42) / (1 / 4 - 1 / 64)
+    least = 131 - product / 4
+    critical = product / least
+
+    def at(batch):
+        steps = least + product / batch
+        return 90 + steps * batch * 0.23, 330 - 1.9 * steps
+    c.arrow([(90, 330), (830, 330)])
+    c.arrow([(90, 330), (90, 44)])
+    c.text(830, 350, "samples", 13, "end")
+    c.text(98, 56, "steps", 13)
+    left, low = 90 + product * 0.23, 330 - 1.9 * least
+    c.line([(left, 330), (left, 50)], dashed=True)
+    c.line([(90, low), (820, low)], dashed=True)
+    c.text(left + 6, 322, f"{product:.0f} samples at least", 12)
+    c.text(818, low + 16, f"{least:.0f} steps at least", 12, "end")
+    c.line([at(3.4 * 1.055 ** i) for i in range(57)], "#1f5f99", 2)
+    for batch, steps in runs:
+        x, y = 90 + steps * batch * 0.23, 330 - 1.9 * steps
+        c.dot(x, y, 5)
+        c.text(*((x, y - 14) if batch == 64 else (x + 12, y - 8)),
+               f"batch {batch}: {steps} steps, {steps * batch} samples", 13, "middle" if batch == 64 else "start")
+    x, y = at(critical)
+    c.box(x - 5, y - 5, 10, 10, ORANGE)
+    c.text(x + 24, y - 26, f"critical batch {critical:.1f}: twice the least of both", 13, bold=True)
+    c.line([(x + 4, y - 5), (x + 22, y - 26)])
+    c.note("The curve goes through the first point and the last, and the second lies on it. Numbers: as lesson 24 "
+           "printed them.")
+    return c
+
+
+def packed_rows():
+    """Lesson 25's worked problem: documents of 5, 3, 6, 2 and 4 tokens in rows of 8, and the mask of the first packed
+    row."""
+    c = Canvas("Documents in rows: padded, packed, and the mask of a packed row",
+               "Five documents in five padded rows of 8, or in three packed rows. A packed row of documents "
+               "of 5 and 3 tokens has a mask of two triangles.", 330)
+    lengths, T, size = [5, 3, 6, 2, 4], 8, 24
+    fills = [BLUE, ORANGE, RANKS[2], RANKS[3], "#c9c3e6"]
+
+    def row(x, y, documents):
+        at = 0
+        for d in documents:
+            for k in range(lengths[d]):
+                c.box(x + size * at, y, size, size, fills[d], "abcde"[d] + str(k), 12)
+                at += 1
+        for t in range(at, T):
+            c.box(x + size * t, y, size, size, PALE, dashed=True)
+
+    c.text(16, 60, "padded: 20 of 40 positions", 13)
+    for d in range(5):
+        row(16, 72 + 34 * d, [d])
+    rows, room = [], []
+    for d, n in enumerate(lengths):
+        fits = [i for i in range(len(rows)) if room[i] >= n]
+        best = min(fits, key=lambda i: room[i]) if fits else len(rows)
+        if best == len(rows):
+            rows.append([])
+            room.append(T)
+        rows[best].append(d)
+        room[best] -= n
+    c.text(280, 60, "packed, best fit: 20 of 24", 13)
+    for i, documents in enumerate(rows):
+        row(280, 72 + 34 * i, documents)
+    c.text(560, 60, "row a b: query down, key across", 13)
+    owner = [d for d in rows[0] for _ in range(lengths[d])]
+    for q in range(T):
+        for k in range(T):
+            sees = owner[q] == owner[k] and k <= q
+            c.box(560 + size * k, 72 + size * q, size, size, fills[owner[q]] if sees else PALE if k <= q else "none",
+                  "" if sees or k > q else "x", 12)
+    scores = sum(lengths[d] * (lengths[d] + 1) // 2 for d in rows[0])
+    c.note(f"x: a causal mask alone lets the second document see the first. Of {T * (T + 1) // 2} causal scores of "
+           f"this row {scores} are within a document. Positions "
+           "begin at 0 in each, and the last token of each has no target.")
+    return c
+
+
+PICTURES = {"packed-rows": packed_rows, "critical-batch": critical_batch, "global-batch": batch,
+            "bucket-timeline": buckets, "zero-grid": zero_grid, "gather-window": gather_window}

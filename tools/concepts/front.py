@@ -48,7 +48,8 @@ def eight_ranks():
     c = Canvas(
         "One GPT on eight ranks, and on one: the same losses",
         "Eight boxes in two columns, by layers. Arrows of three colours join the ranks "
-        "that send to each other. On the right, losses of three steps on eight ranks and on one, and bytes of each rank.",
+        "that send to each other. On the right, losses of three steps on eight ranks and on one, and bytes of each "
+        "rank.",
         418,
     )
     for stage, head in enumerate(("layers 0 and 1", "layers 2 and 3")):

@@ -9,7 +9,8 @@ FORMATS = [("fp32", 8, 23), ("bf16", 8, 7), ("fp16", 5, 10)]  # exponent bits, m
 
 
 def formats():
-    c = Canvas("Three formats: which bits, and which numbers", "Rows of 32, 16 and 16 bits: sign, exponent, mantissa. Below, a line of powers of two with the range of each format, and values of a training step.", 512)
+    c = Canvas("Three formats: which bits, and which numbers", "Rows of 32, 16 and 16 bits: sign, exponent, mantissa. "
+               "Below, a line of powers of two with the range of each format, and values of a training step.", 512)
     for row, (name, exponent, mantissa) in enumerate(FORMATS):
         y = 56 + row * 50
         c.text(16, y + 21, name, bold=True, size=14)
@@ -34,7 +35,8 @@ def formats():
     c.legend(520, base + 106, [(BLUE, "normal numbers"), ("#f6dfc8", "subnormal: fewer digits")])
 
     y = base + 128
-    for words, value, to in (("a gradient, 4e-11", 4e-11, None), ("the same, times S = 2^16", 4e-11 * 2 ** 16, "scaled"), ("a weight, 0.02", 0.02, None)):
+    for words, value, to in (("a gradient, 4e-11", 4e-11, None),
+                             ("the same, times S = 2^16", 4e-11 * 2 ** 16, "scaled"), ("a weight, 0.02", 0.02, None)):
         at = x(math.log2(value))
         c.line([(at, base - 30), (at, y)], RED if to is None else "#0072b2", 1.6, dashed=True)
     at, scaled, weight = (x(math.log2(v)) for v in (4e-11, 4e-11 * 2 ** 16, 0.02))
@@ -42,7 +44,8 @@ def formats():
     c.text(at - 6, y + 2, "a gradient, 4e-11", size=12, anchor="end")
     c.text((at + scaled) / 2 + 10, y + 18, "times S = 2^16", size=12, anchor="middle", colour="#0072b2")
     c.text(weight + 8, y + 2, "a weight, 0.02", size=12)
-    c.note("fp32 and bf16 have the same exponent, so the same range; fp16 ends at 2^-24 and 2^16. A gradient below 2^-24 is zero in fp16;",
+    c.note("fp32 and bf16 have the same exponent, so the same range; fp16 ends at 2^-24 and 2^16. A gradient below "
+           "2^-24 is zero in fp16;",
            "the loss scale moves all gradients to the right by as many powers of two, and costs no digit.")
     return c
 
@@ -62,11 +65,13 @@ def histogram():
     rows = counted()
     totals = [sum(row[k] for row in rows) for k in (1, 2)]
     def share(k, low, high): return 100 * sum(row[k] for row in rows if low <= row[0] < high) / totals[k - 1]
-    c = Canvas("The gradients of one step on the number line of fp16", "Two histograms over powers of two, as they are and times 2^16, before bands where fp16 has zero, subnormal numbers, normal numbers and infinity.", 520)
+    c = Canvas("The gradients of one step on the number line of fp16", "Two histograms over powers of two, as they are "
+               "and times 2^16, before bands where fp16 has zero, subnormal numbers, normal numbers and infinity.", 520)
     left, wide, tall = 16, 828, 150
     def x(power): return left + (power - LEAST) / (MOST - LEAST) * wide
     for scale, base, words in ((0, 236, "as they are"), (SCALED, 418, f"times S = 2^{SCALED}")):
-        for low, high, fill, name in ((LEAST, -25, "#f8e0e0", "0 in fp16"), (-25, -14, "#f6ecdc", "subnormal: fewer digits"),
+        for low, high, fill, name in ((LEAST, -25, "#f8e0e0", "0 in fp16"),
+                                      (-25, -14, "#f6ecdc", "subnormal: fewer digits"),
                                       (-14, 16, PALE, "normal"), (16, MOST, "#f8e0e0", "infinite")):
             c.box(x(low), base - tall, x(high) - x(low), tall, fill, edge="none")
             c.text(x(low) + 6, base - tall + 16, name, size=12, colour=SOFT)
@@ -81,8 +86,10 @@ def histogram():
         for power in range(LEAST + 4, MOST, 8):
             c.text(x(power), base + 16, f"2^{power}", size=12, anchor="middle", colour=SOFT)
     c.legend(16, 52, [(BLUE, "gradients of parameters"), (ORANGE, "gradients of what layers give")])
-    c.note(f"Lesson 08's model, its first step, in fp64. As they are, {share(1, -25, -14):.0f} % (parameters) and {share(2, -25, -14):.0f} % (layers) are subnormal in fp16.",
-           f"{share(1, -99, -25):.1f} % and {share(2, -99, -25):.2f} % are zero. Larger batches move all to the left: 4096 times as many tokens by 12.",
+    c.note(f"Lesson 08's model, its first step, in fp64. As they are, {share(1, -25, -14):.0f} % (parameters) and "
+           f"{share(2, -25, -14):.0f} % (layers) are subnormal in fp16.",
+           f"{share(1, -99, -25):.1f} % and {share(2, -99, -25):.2f} % are zero. Larger batches move all to the left: "
+           "4096 times as many tokens by 12.",
            "Not drawn: gradients of 128 biases of keys, which are zero but for rounding (2^-70).")
     return c
 

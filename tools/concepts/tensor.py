@@ -15,9 +15,12 @@ def axes_of(program, slot):
 def cut_layer():
     program = trivium("show program --tp 2 --layers 1")
     heads, hidden = axes_of(program, "h0.qkv")["H"], axes_of(program, "h0.fc")["K"]
-    c = Canvas("Two ranks cut a layer: columns first, rows second, one all-reduce", "The MLP and attention on two ranks: input whole, first matrix cut by columns, second by rows, partial outputs summed.", 510)
+    c = Canvas("Two ranks cut a layer: columns first, rows second, one all-reduce",
+               "The MLP and attention on two ranks: input whole, first matrix cut by columns, second by rows, partial "
+               "outputs summed.", 510)
     for row, (name, first, middle, second, axis) in enumerate([
-            ("MLP", "fc", "gelu, element\nby element", "fc2", f"K {hidden}"), ("Attention", "qkv", "softmax,\nhead by head", "proj", f"H {heads}")]):
+            ("MLP", "fc", "gelu, element\nby element", "fc2", f"K {hidden}"),
+            ("Attention", "qkv", "softmax,\nhead by head", "proj", f"H {heads}")]):
         y = 66 + row * 200
         c.text(16, y - 8, name, bold=True, size=14)
         c.box(16, y + 30, 66, 84, GREY, "x\nwhole,\n(B,T,C)")
@@ -29,7 +32,8 @@ def cut_layer():
             c.text(182, top - 2, f"rank {rank}", size=12, colour=SOFT)
             c.box(180, top + 4, 122, 56, PALE)
             for part in range(2):
-                c.box(188 + part * 24, top + 10, 24, 44, RANKS[rank] if part == rank else "none", edge=LINE if part == rank else GREY)
+                c.box(188 + part * 24, top + 10, 24, 44, RANKS[rank] if part == rank else "none",
+                      edge=LINE if part == rank else GREY)
             c.text(246, top + 27, first, bold=True)
             c.text(246, top + 45, "columns", size=12)
             c.arrow([(302, top + 32), (322, top + 32)])
@@ -37,7 +41,8 @@ def cut_layer():
             c.arrow([(432, top + 32), (454, top + 32)])
             c.box(456, top + 4, 122, 56, PALE)
             for part in range(2):
-                c.box(464, top + 10 + part * 22, 44, 22, RANKS[rank] if part == rank else "none", edge=LINE if part == rank else GREY)
+                c.box(464, top + 10 + part * 22, 44, 22, RANKS[rank] if part == rank else "none",
+                      edge=LINE if part == rank else GREY)
             c.text(516, top + 27, second, bold=True)
             c.text(516, top + 45, "rows", size=12)
             c.arrow([(578, top + 32), (598, top + 32)])
@@ -56,9 +61,12 @@ def cut_layer():
 
 
 def sp_pair():
-    c = Canvas("Sequence parallelism: the all-reduce in two halves", "Two bands. Above, tensor parallelism: whole sequences between regions. Below: tokens are sharded there.", 408)
-    parts = [("layernorm", 150, "out"), ("region: heads or\nhidden units are sharded", 210, "in"), ("bias, dropout,\nresidual, layernorm", 170, "out")]
-    for row, (name, first, last, inside) in enumerate([("tp", "f", "g", False), ("tp and sp", "sp_enter", "sp_exit", True)]):
+    c = Canvas("Sequence parallelism: the all-reduce in two halves", "Two bands. Above, tensor parallelism: whole "
+               "sequences between regions. Below: tokens are sharded there.", 408)
+    parts = [("layernorm", 150, "out"), ("region: heads or\nhidden units are sharded", 210, "in"),
+             ("bias, dropout,\nresidual, layernorm", 170, "out")]
+    for row, (name, first, last, inside) in enumerate([("tp", "f", "g", False),
+                                                       ("tp and sp", "sp_enter", "sp_exit", True)]):
         y = 78 + row * 130
         c.text(16, y - 14, name, bold=True, size=14)
         x = 66
@@ -72,7 +80,8 @@ def sp_pair():
                 elif inside:
                     c.box(x, top, width, 34, "none", edge=GREY)
                     c.box(x + rank * width / 2, top, width / 2, 34, RANKS[rank])
-                    c.text(x + rank * width / 2 + width / 4, top + 22, ("first half", "second half")[rank], size=12, anchor="middle")
+                    c.text(x + rank * width / 2 + width / 4, top + 22, ("first half", "second half")[rank], size=12,
+                           anchor="middle")
                 else:
                     c.box(x, top, width, 34, GREY, "all T tokens", size=12)
             lines = words.split("\n") if row == 0 else []
@@ -80,13 +89,18 @@ def sp_pair():
                 c.text(x + width / 2, y - 17 - 15 * (len(lines) - 1 - i), line, size=12, anchor="middle", colour=SOFT)
             x += width
             if k < 2:
-                c.box(x + 6, y, 108, 72, GREEN, ([f"{first}\nnothing", f"{last}\nall-reduce"] if not inside else [f"{first}\nall-gather", f"{last}\nreduce-scatter"])[k], size=12, round_by=8, bold=False)
+                c.box(x + 6, y, 108, 72, GREEN,
+                      ([f"{first}\nnothing", f"{last}\nall-reduce"] if not inside
+                       else [f"{first}\nall-gather", f"{last}\nreduce-scatter"])[k], size=12, round_by=8, bold=False)
                 x += 120
-    for i, (what, tp, both) in enumerate([("", "tp", "tp and sp"), ("saved per layer, in units of (B,T,C)", "4 + 12/t", "16/t"),
-                                          ("sent by both ends, forward", "2 S (t - 1)/t", "S (t - 1)/t + S (t - 1)/t")]):
+    for i, (what, tp, both) in enumerate([("", "tp", "tp and sp"),
+                                          ("saved per layer, in units of (B,T,C)", "4 + 12/t", "16/t"),
+                                          ("sent by both ends, forward", "2 S (t - 1)/t",
+                                           "S (t - 1)/t + S (t - 1)/t")]):
         for x, words in ((66, what), (340, tp), (520, both)):
             c.text(x, 312 + i * 20, words, bold=i == 0)
-    c.note("Forward, on t = 2 ranks. Between regions each rank has half of the tokens of every sequence, and works on those alone.",
+    c.note("Forward, on t = 2 ranks. Between regions each rank has half of the tokens of every sequence, and works on "
+           "those alone.",
            "Backward, each end does the transpose: sp_enter reduce-scatters, sp_exit all-gathers.")
     return c
 
@@ -98,14 +112,18 @@ def cut_vocabulary():
     loss = m + math.log(sum(sums)) - logits[target // 2][target % 2]
     check = math.log(sum(math.exp(v) for own in logits for v in own)) - logits[target // 2][target % 2]
     assert abs(loss - check) < 1e-12
-    c = Canvas("A loss over a sharded vocabulary: three numbers per token instead of V", "Three ranks with two logits each; a maximum, a sum of exponentials and the target's logit are all-reduced.", 380)
-    for x, words in ((66, "one token, V = 6"), (228, "1. largest"), (372, "2. sum of exp(x - max)"), (548, "2. target's logit")):
+    c = Canvas("A loss over a sharded vocabulary: three numbers per token instead of V",
+               "Three ranks with two logits each; a maximum, a sum of exponentials and the target's logit are "
+               "all-reduced.", 380)
+    for x, words in ((66, "one token, V = 6"), (228, "1. largest"), (372, "2. sum of exp(x - max)"),
+                     (548, "2. target's logit")):
         c.text(x, 62, words, bold=True)
     for rank, own in enumerate(logits):
         y = 76 + rank * 62
         for k, value in enumerate(own):
             number = rank * 2 + k
-            c.box(66 + k * 62, y, 60, 44, RANKS[rank], f"{value:.1f}\ntoken {number}", size=12, edge=RED if number == target else LINE, thick=2.4 if number == target else 1)
+            c.box(66 + k * 62, y, 60, 44, RANKS[rank], f"{value:.1f}\ntoken {number}", size=12,
+                  edge=RED if number == target else LINE, thick=2.4 if number == target else 1)
         c.text(16, y + 27, f"rank {rank}", size=12)
         c.box(228, y, 90, 44, PALE, f"{max(own):.1f}")
         c.box(372, y, 130, 44, PALE, f"{sums[rank]:.4f}")
@@ -113,12 +131,14 @@ def cut_vocabulary():
         for x, to in ((188, 228), (318, 372), (502, 548)):
             c.line([(x, y + 22), (to, y + 22)], GREY)
     y = 276
-    for x, width, words in ((218, 110, f"max = {m:.1f}"), (372, 130, f"sum = {sum(sums):.4f}"), (548, 110, f"hit = {logits[target // 2][target % 2]:.1f}")):
+    for x, width, words in ((218, 110, f"max = {m:.1f}"), (372, 130, f"sum = {sum(sums):.4f}"),
+                            (548, 110, f"hit = {logits[target // 2][target % 2]:.1f}")):
         c.box(x, y, width, 36, GREEN, words, bold=True, round_by=8)
     c.text(16, y + 23, "all-reduce", bold=True)
     c.box(690, 150, 156, 66, GREY, f"loss =\nmax + log sum - hit\n= {loss:.4f}", bold=True)
     c.line([(674, 76), (674, 312)], LINE, dashed=True)
-    c.note("The maximum goes first: exponentials can only be added when relative to the same maximum. Then sum and hit share one all-reduce.",
+    c.note("The maximum goes first: exponentials can only be added when relative to the same maximum. Then sum and hit "
+           "share one all-reduce.",
            "The red frame is the target. A rank that does not have it contributes 0 to hit.")
     return c
 
@@ -126,12 +146,14 @@ def cut_vocabulary():
 def mesh():
     text = trivium("show mesh --dp 2 --tp 2 --pp 2")
     strides = {axis: int(stride) for axis, stride in re.findall(r"^(tp|dp|pp) +\d+ +\d+ +(\d+)", text, re.M)}
-    groups = {axis: [tuple(sorted((r, r + strides[axis]))) for r in range(8) if r // strides[axis] % 2 == 0] for axis in strides}
+    groups = {axis: [tuple(sorted((r, r + strides[axis]))) for r in range(8) if r // strides[axis] % 2 == 0]
+              for axis in strides}
     shown = {axis: re.findall(r"\{([\d ]+)\}", line) for axis, line in re.findall(r"^(tp|dp|pp)(.*)$", text, re.M)}
     for axis, some in shown.items():  # those that the program spells out are among them
         assert all(tuple(map(int, group.split())) in groups[axis] for group in some)
     colours = {"tp": "#0072b2", "dp": "#d55e00", "pp": "#009e73"}
-    c = Canvas("Eight ranks as a mesh: dp 2 x tp 2 x pp 2", "A cube whose corners are ranks 0 to 7; edges of three colours are the groups of tp, dp and pp.", 372)
+    c = Canvas("Eight ranks as a mesh: dp 2 x tp 2 x pp 2",
+               "A cube whose corners are ranks 0 to 7; edges of three colours are the groups of tp, dp and pp.", 372)
     def place(r):
         tp, dp, pp = r // strides["tp"] % 2, r // strides["dp"] % 2, r // strides["pp"] % 2
         return 56 + tp * 112 + dp * 46 + pp * 250, 262 - dp * 74 - pp * 56

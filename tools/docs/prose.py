@@ -1,5 +1,6 @@
-"""Prose of this project, as Doxygen has to get it: what Doxygen would take for commands is escaped, formulas become its formulas,
-anchors and links lead to pages of the site. One line in, one line out: a place in a source file stays where it is."""
+"""Prose of this project, as Doxygen has to get it: what Doxygen would take for commands is escaped, formulas become its
+formulas, anchors and links lead to pages of the site. One line in, one line out: a place in a source file stays where
+it is."""
 import html
 import os
 import re
@@ -35,7 +36,8 @@ def heading_id(path, name):
 def escape(text, commands=COMMANDS):
     """Text outside of code and formulas. What stands in double quotes Doxygen leaves alone, but for tags."""
     parts = re.split(r'("[^"\n]*")', text)
-    return "".join(part if i % 2 and not re.search(r"[<@\\]", part) else _escape(part, commands) for i, part in enumerate(parts))
+    return "".join(part if i % 2 and not re.search(r"[<@\\]", part) else _escape(part, commands)
+                   for i, part in enumerate(parts))
 
 
 def _escape(text, commands):
@@ -105,13 +107,15 @@ PIECES = re.compile(r"(?P<code>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
 def file_named(name, page):
     """The project's file of this name, next to the page or from the root; None."""
     for place in (os.path.normpath(os.path.join(os.path.dirname(page), name)), name):
-        if re.fullmatch(r"[\w.-][\w./-]*", name) and not place.startswith("..") and os.path.isfile(os.path.join(anchors.ROOT, place)):
+        if re.fullmatch(r"[\w.-][\w./-]*", name) and not place.startswith("..") \
+                and os.path.isfile(os.path.join(anchors.ROOT, place)):
             return place
     return None
 
 
 def code(text, page, links=True):
-    """`code`: an anchor or the name of a file is a link. One tick and a quote inside would end Doxygen's span, two do not."""
+    """`code`: an anchor or the name of a file is a link. One tick and a quote inside would end Doxygen's span, two do
+    not."""
     inner = text.strip("`")
     place = file_named(inner, page) if links else None
     if place and place != page:

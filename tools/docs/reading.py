@@ -62,7 +62,8 @@ def with_links(page, before, after):
     begin, end, _ = contents_of(page)
     def heading(match):
         level, anchor = match.group(1), match.group(2)
-        return match.group()[:-len(f"</h{level}>")] + f' <a class="here" href="#{anchor}" title="the address of this section">#</a></h{level}>'
+        return match.group()[:-len(f"</h{level}>")] + f' <a class="here" href="#{anchor}" title="the address of this ' \
+               f'section">#</a></h{level}>'
     turn = "".join(f'<a class="{kind}" rel="{kind}" href="{address}">{html.escape(title)}</a>'
                    for kind, (address, title) in (("prev", before or ("", "")), ("next", after or ("", ""))) if address)
     return page[:begin] + HEADING.sub(heading, page[begin:end]) + f'<nav class="turn">{turn}</nav>' + page[end:]
@@ -136,12 +137,14 @@ def write(site, addresses):
     titles = {address: contents_of(page)[2] for address, page in pages.items()}
     for i, address in enumerate(addresses):
         begin, end, title = contents_of(pages[address])
-        rows += [{"address": address + ("#" + anchor if anchor else ""), "title": title, "heading": heading, "text": text}
+        rows += [{"address": address + ("#" + anchor if anchor else ""), "title": title, "heading": heading,
+                  "text": text}
                  for anchor, heading, text in sections(pages[address][begin:end], title)]
         beside = [(addresses[j], titles[addresses[j]]) if 0 <= j < len(addresses) else None for j in (i - 1, i + 1)]
         with open(os.path.join(site, address), "w", encoding="utf-8") as file:
             file.write(with_links(pages[address], *beside))
-    for name, text in (("search.html", SEARCH), ("search.js", SCRIPT), ("texts.js", "const TEXTS = " + json.dumps(rows) + ";\n")):
+    for name, text in (("search.html", SEARCH), ("search.js", SCRIPT),
+                       ("texts.js", "const TEXTS = " + json.dumps(rows) + ";\n")):
         with open(os.path.join(site, name), "w", encoding="utf-8") as file:
             file.write(text)
     return len(rows)

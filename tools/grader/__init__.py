@@ -4,15 +4,24 @@
     plant.py      published bugs: starters of bug hunts, programs with one of them
     build.py      compiling and linking a submission with the objects of the project
     examine.py    what a submission may contain, and what it may call
+    statuses.py   calls whose status it drops
     launch.py     one run of a test program: limits, the runner's report, what it said
+    judge.py      submissions in Python: the tests' side; rank.py is the side of a rank
+    causes.py     why claims fail: what the tests have said, and a hint for each cause
     grade.py      a submission's claims over all world sizes, and how they are shown
     sandbox.py    the same without trust: bubblewrap, limits, a supervisor
     children.py   the grader's own work on each, in a process of its own
     formats.py    a grade for other programs: JSON, JUnit, Gradescope, GitHub Classroom
+    contract.py   does an exercise say what its tests ask for?
     mutant.py     planted mistakes of the exercises
     which.py      "which claim fails?": mistakes drawn for a student, and their answers
+    worksheet.py  questions with numbers drawn for a student
+    sheet.py      filled-in sheets of both, graded as exercises
+    exam.py       an examination by a seed, and the bank of its questions
     similar.py    which submissions are nearly equal
     handed_in.py  where somebody's file for an exercise is
+    program.py    the program with a learner's files, or patched ones
+    capstone.py   all of a learner's files in it, graded and trained
     handout.py    the tree without the answers
 """
 import ctypes

@@ -1,7 +1,9 @@
-"""Work on what was handed in, each piece in a process of its own: whatever a text does to the grader's own code, it stops this piece and no other.
+"""Work on what was handed in, each piece in a process of its own: whatever a text does to the grader's own code, it
+stops this piece and no other.
 
-A process that uses more than `seconds` of CPU time itself ends by the default action of SIGPROF, which no code in C holds up. The programs that it
-starts do not count: they have limits of their own, and under bubblewrap they end with it."""
+A process that uses more than `seconds` of CPU time itself ends by the default action of SIGPROF, which no code in C
+holds up. The programs that it starts do not count: they have limits of their own, and under bubblewrap they end with
+it."""
 import itertools
 import multiprocessing
 import multiprocessing.connection
@@ -17,7 +19,8 @@ def _child(function, seconds, answer):
     try:
         answer.send((function(), None))
     except Exception as failure:                              # whatever it is, it is this piece's
-        answer.send((None, f"{type(failure).__name__}: {failure}" if not isinstance(failure, (OSError, Trouble)) else str(failure)))
+        answer.send((None, f"{type(failure).__name__}: {failure}" if not isinstance(failure, (OSError, Trouble))
+                     else str(failure)))
 
 
 def _begin(function, seconds):
@@ -37,7 +40,8 @@ def _end(pipe, process, seconds):
     pipe.close()
     process.join()
     late = f"it kept the grader busy for more than {seconds} s"
-    return said or (None, late if process.exitcode == -signal.SIGPROF else f"the grader's process ended with code {process.exitcode}")
+    return said or (None, late if process.exitcode == -signal.SIGPROF
+                    else f"the grader's process ended with code {process.exitcode}")
 
 
 def each(pieces, jobs=1, seconds=SECONDS):

@@ -1,4 +1,5 @@
-"""What an object file contains: sections and symbols, read from the file itself. It may come from anybody, so every size is checked."""
+"""What an object file contains: sections and symbols, read from the file itself. It may come from anybody, so every
+size is checked."""
 import collections
 import os
 import struct
@@ -73,6 +74,21 @@ def unlist(path, name):
             struct.pack_into("<II", data, s.offset + 64 * i, 0, PROGBITS)
     os.remove(path)                                  # not in place: a compiler's cache may have the same file
     with open(path, "wb") as f:
+        f.write(data)
+
+
+def capitalize(path, out, names):
+    """A copy in which what the object uses of these names begins with a capital letter: malloc is Malloc."""
+    s = Sections(path)
+    data = bytearray(s.data)
+    for i, h in enumerate(s.headers):
+        table = s.content(i) if h[1] == SYMTAB else b""
+        for at in range(24, len(table) - 23, 24):
+            name, _, _, section, _, _ = struct.unpack("<IBBHQQ", table[at:at + 24])
+            if not section and s.text_at(s.content(h[6]), name) in names:
+                first = s.headers[h[6]][4] + name
+                data[first:first + 1] = data[first:first + 1].upper()
+    with open(out, "wb") as f:
         f.write(data)
 
 

@@ -1,19 +1,22 @@
-"""What was handed in: whose folders there are, and where somebody's file for an exercise is: FOLDER/03/FILE, or FOLDER/FILE.
+"""What was handed in: whose folders there are, and where somebody's file for an exercise is: FOLDER/03/FILE, or
+FOLDER/FILE.
 
-A name that differs in upper and lower case only is found, and said; so is a browser's second download, "scale (1).c". Where there are several
-files for one exercise, the first of this order is graded, and all are named: the name as it should be in FOLDER/03, then in FOLDER; then a name that
-is nearly so, if there is only one. Of several names that are nearly so none is chosen."""
+A name that differs in upper and lower case only is found, and said; so is a browser's second download, "scale (1).c".
+Where there are several files for one exercise, the first of this order is graded, and all are named: the name as it
+should be in FOLDER/03, then in FOLDER; then a name that is nearly so, if there is only one. Of several names that are
+nearly so none is chosen."""
 import datetime
 import math
 import os
 import re
 
-from . import Trouble, build
+from . import ROOT, Trouble, build
 
 
 def students(folder):
     try:
-        return sorted(e.name for e in os.scandir(folder) if not e.name.startswith(".") and (e.is_dir() or e.is_symlink()))
+        return sorted(e.name for e in os.scandir(folder) if not e.name.startswith(".")
+                      and (e.is_dir() or e.is_symlink()))
     except OSError as e:
         raise Trouble(f"DIR={folder}: {e.strerror}") from None
 
@@ -42,7 +45,8 @@ def said(names):
 
 
 def plain(name):
-    """Without what a browser or a file manager adds to the name of a second copy: "scale (1).c", "scale(1).c", "scale-1.c", "scale copy.c"."""
+    """Without what a browser or a file manager adds to the name of a second copy: "scale (1).c", "scale(1).c",
+    "scale-1.c", "scale copy.c"."""
     return re.sub(r"( ?\(\d{1,3}\)|-\d{1,3}| copy| - Copy| \(copy\))(?=\.[^.]*$|$)", "", name, flags=re.I).lower()
 
 
@@ -55,7 +59,8 @@ def like(folder, name):
 
 
 def entry(folder, name):
-    """(path, remark) of what has this name; (None, "") if nothing has. Several that are nearly so are no choice of ours."""
+    """(path, remark) of what has this name; (None, "") if nothing has. Several that are nearly so are no choice of
+    ours."""
     exact, others = os.path.join(folder, name), like(folder, name)
     if os.path.lexists(exact):
         return exact, f"there is {said([name, *others])}: {name} is graded" if others else ""
@@ -65,8 +70,8 @@ def entry(folder, name):
 
 
 def find(folder, e, anywhere=True):
-    """(path, remark) for an exercise. A folder on the way that is a link counts as a link: its path is the answer. anywhere: the student's folder
-    itself may have the file; else only those of the lesson."""
+    """(path, remark) for an exercise. A folder on the way that is a link counts as a link: its path is the answer.
+    anywhere: the student's folder itself may have the file; else only those of the lesson."""
     if os.path.islink(folder):
         return folder, ""
     found, remarks = [], []
@@ -79,10 +84,30 @@ def find(folder, e, anywhere=True):
         remarks.append(remark)
         if path:
             found.append(os.path.relpath(path, folder))
-    found.sort(key=lambda path: os.path.basename(path) != e.file)       # as it should be before nearly so; else as above
+    found.sort(key=lambda path: os.path.basename(path) != e.file)  # as it should be before nearly so; else as above
     if len(found) > 1:
         remarks.append(f"there is {said(found)}: {said(found[:1])} is graded")
     return os.path.join(folder, found[0]) if found else None, "; ".join(filter(None, remarks))
+
+
+def find_door(folder, e, anywhere=lambda door: True):
+    """(door, path, remark) for an exercise that may be done in C or in Python. Of two files one that is not its starter
+    is graded; else that in C. anywhere(door): may its file be in the folder itself?"""
+    found = [(door, *find(folder, door, anywhere(door))) for door in e.doors]
+    there = [f for f in found if f[1]]
+    if len(there) > 1:
+        there.sort(key=lambda f: is_starter(*f[:2]))
+    if not there:
+        return e, None, "; ".join(filter(None, (remark for _, _, remark in found)))
+    door, path, remark = there[0]
+    if len({path for _, path, _ in there}) > 1:               # a folder that is a link is found for both
+        names = said([os.path.relpath(p, folder) for _, p, _ in there])
+        remark = "; ".join(filter(None, [remark, f"there is {names}: {os.path.basename(path)} is graded"]))
+    return door, path, remark
+
+
+def is_starter(door, path):
+    return text_of(path) == text_of(os.path.join(ROOT, door.starter))
 
 
 def text_of(path):

@@ -7,9 +7,11 @@ Of every lesson, whichever are given out: one week's handout must not hold the n
     later        the starter's code in the tree, no reference; and exercise.ini is called later.ini, a name that only
                  the Makefile reads
 
-Hidden tests, planted mistakes and answers are the staff's, and in no handout. The program that learners run has to work all the
-same: the replaced files are packed into references/, and the Makefile compiles those."""
+Hidden tests, planted mistakes and answers are the staff's, and in no handout. The program that learners run has to work
+all the same: the replaced files are packed into references/, and the Makefile compiles those."""
+import filecmp
 import functools
+import glob
 import gzip
 import json
 import os
@@ -21,30 +23,35 @@ from . import ROOT, Trouble, exercise
 from .plant import touched
 
 
-FOR_TEACHERS = {"docs/answers.md": "answers for teachers", "tests/data/grade": "submissions of the grader's tests, some of them right",
+FOR_TEACHERS = {"docs/answers.md": "answers for teachers",
+                "tests/data/grade": "submissions of the grader's tests, some of them right",
                 ".github": "the project's own checks, which students need not wait for"}
 
 
 def files_of(root):
     """What belongs to the project: what git tracks, or everything but what is built."""
     try:
-        top = subprocess.run(["git", "-C", root, "rev-parse", "--show-toplevel"], capture_output=True, text=True).stdout.strip()
+        top = subprocess.run(["git", "-C", root, "rev-parse", "--show-toplevel"], capture_output=True,
+                             text=True).stdout.strip()
         if top and os.path.realpath(top) == os.path.realpath(root):
-            listed = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
+            listed = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True, text=True,
+                                    check=True).stdout
             return sorted(f for f in listed.split("\0") if f and os.path.lexists(os.path.join(root, f)))
     except FileNotFoundError:
         pass
     found = []
     for folder, below, names in os.walk(root):
         inside = os.path.relpath(folder, root)
-        below[:] = [d for d in below if d not in (".git", "__pycache__") and not (inside == "." and re.match(r"build(-|$)", d))]
+        below[:] = [d for d in below if d not in (".git", "__pycache__")
+                    and not (inside == "." and re.match(r"build(-|$)", d))]
         found += [os.path.normpath(os.path.join(inside, n)) for n in names]
     return sorted(found)
 
 
 def made(e, path, text):
     """A file that the handout has instead of `path`."""
-    instead = os.path.join(os.environ.get("BUILD", "build"), "grade", "handout", f"{e.number}-{e.name}", os.path.basename(path))
+    instead = os.path.join(os.environ.get("BUILD", "build"), "grade", "handout", f"{e.number}-{e.name}",
+                           os.path.basename(path))
     os.makedirs(os.path.dirname(os.path.join(ROOT, instead)), exist_ok=True)
     with open(os.path.join(ROOT, instead), "w", encoding="utf-8") as f:
         f.write(text)
@@ -58,17 +65,20 @@ def read(path):
 
 def without_words(text):
     """The columns of a table of rows: ids, numbers, yes and no."""
-    rows = [{k: v for k, v in row.items() if k == "id" or isinstance(v, (bool, int, float))} for row in json.loads(text)]
+    rows = [{k: v for k, v in row.items() if k == "id" or isinstance(v, (bool, int, float))}
+            for row in json.loads(text)]
     return "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
 
 
 def untold(e, path):
-    """What stands in place of a file that tells: the numbers of a table; of a page the title, so that links to it lead somewhere."""
+    """What stands in place of a file that tells: the numbers of a table; of a page the title, so that links to it lead
+    somewhere."""
     why = f"Not in a handout with lesson {e.number}: it has the answers to an exercise."
     if path.endswith(".json"):
         return without_words(read(path))
     if path.endswith(".svg"):
-        return (f'<svg xmlns="http://www.w3.org/2000/svg" width="600" height="40"><title>Not in a handout</title><desc>{why}</desc>'
+        return ('<svg xmlns="http://www.w3.org/2000/svg" width="600" height="40"><title>Not in a '
+                f'handout</title><desc>{why}</desc>'
                 f'<rect width="100%" height="100%" fill="#fff"/><text x="8" y="25">{why}</text></svg>\n')
     return read(path).split("\n", 1)[0] + f"\n\n{why}\n"
 
@@ -90,7 +100,8 @@ def ini_without(e, keys):
 def bare(e, path):
     """The parts of a hidden test that the runner reads: its first line, and the names."""
     lines = read(path).splitlines(keepends=True)
-    return made(e, path, lines[0] + "".join(lines[next(i for i, line in enumerate(lines) if line.startswith("TESTS(")):]))
+    return made(e, path,
+                lines[0] + "".join(lines[next(i for i, line in enumerate(lines) if line.startswith("TESTS(")):]))
 
 
 class Parts:
@@ -105,8 +116,9 @@ class Parts:
         if both:
             raise Trouble(f"lesson {' '.join(both)} is in LESSON and in OVER; it is one or the other")
         # The file of a later bug hunt stays the right one: no one has to read code with a bug in it for weeks.
-        self.replaced = {e.replaces: e.starter for e in [*given, *(e for e in self.later if not e.starter_patch)] if e.replaces}
-        self.references = {e.reference for e in [*given, *self.later]}
+        self.replaced = {e.replaces: e.starter for e in [*(e for e in self.later if not e.starter_patch), *given]
+                         if e.replaces}                # of two the one that is given out
+        self.references = {d.reference for e in [*given, *self.later] for d in e.doors}
         self.not_graded = {os.path.join(e.folder, "exercise.ini") for e in self.later}
 
     def why_not(self, path):
@@ -126,22 +138,28 @@ class Parts:
 
 
 def contents(parts, hidden=""):
-    """The handout's files: path in it -> path of the file to copy; and what is left out, with the reason. hidden tests: "" none of them, "whole",
-    or "bare", what a program that has been built needs."""
-    tests = {path: e for e in parts.every for path in e.hidden}
+    """The handout's files: path in it -> path of the file to copy; and what is left out, with the reason. hidden tests:
+    "" none of them, "whole", or "bare", what a program that has been built needs: of those in Python nothing."""
+    tests = {path: d for e in parts.every for d in e.doors for path in d.hidden}
     chosen, left_out = {}, {}
     for path in files_of(ROOT):
-        why = parts.why_not(path) or ("a hidden test" if path in tests and not hidden else "")
+        unseen = path in tests and (not hidden or hidden == "bare" and path.endswith(".py"))
+        why = parts.why_not(path) or ("a hidden test" if unseen else "")
         if why:
             left_out[path] = why
         else:
-            chosen[path] = bare(tests[path], path) if path in tests and hidden == "bare" else parts.replaced.get(path, path)
+            chosen[path] = bare(tests[path], path) if path in tests and hidden == "bare" \
+                else parts.replaced.get(path, path)
     gone = [] if hidden else ["hidden"]
     for e in [*parts.given, *parts.later]:
         keep_secrets(e, chosen)
     for e in parts.given:
         chosen[os.path.join(e.folder, e.file)] = e.starter    # one that is made from a patch is an ordinary one
-    for these, name, keys in ((parts.given, "exercise.ini", ["starter_patch", "secret", *gone]), (parts.over, "exercise.ini", gone),
+        if e.name.startswith("unseen"):                       # of an examination: git does not list its files
+            chosen.update({path: path
+                           for path in (*e.tests, *glob.glob(os.path.join(e.folder, "*.ini"), root_dir=ROOT))})
+    for these, name, keys in ((parts.given, "exercise.ini", ["starter_patch", "secret", *gone]),
+                              (parts.over, "exercise.ini", gone),
                               (parts.later, "later.ini", ["starter_patch", "secret", *gone])):
         chosen.update((os.path.join(e.folder, name), ini_without(e, keys)) for e in these)
     return chosen, left_out
@@ -156,8 +174,19 @@ def pack(path, out):
     shutil.copystat(os.path.join(ROOT, path), packed)
 
 
-def write(exercises, out, packed=False, hidden="", over=()):
-    """The tree at `out`, a folder that is not there yet or empty. packed: with what makes its program work; hidden: see contents; over: see Parts."""
+def renew(out, previous):
+    """Give what differs from the handout before the present time: its objects were made from that, later perhaps than
+    the file was changed here."""
+    for folder, _, names in os.walk(out):
+        for path in (os.path.join(folder, n) for n in names):
+            before = os.path.join(previous, os.path.relpath(path, out))
+            if not (os.path.islink(path) or os.path.isfile(before) and filecmp.cmp(path, before, shallow=False)):
+                os.utime(path)
+
+
+def write(exercises, out, packed=False, hidden="", over=(), previous=""):
+    """The tree at `out`, a folder that is not there yet or empty. packed: with what makes its program work; hidden: see
+    contents; over: see Parts; previous: the handout before, whose objects students bring along."""
     if os.path.lexists(out) and (not os.path.isdir(out) or os.listdir(out)):
         raise Trouble(f"OUT={out} is there already and not an empty folder; choose another")
     parts = Parts(exercises, over)
@@ -169,6 +198,8 @@ def write(exercises, out, packed=False, hidden="", over=()):
         shutil.copy2(os.path.join(ROOT, source), destination, follow_symlinks=False)
     for path in parts.replaced if packed else ():
         pack(path, out)
+    if previous:
+        renew(out, previous)
     return chosen, left_out
 
 
@@ -177,15 +208,16 @@ def write(exercises, out, packed=False, hidden="", over=()):
 @functools.lru_cache(maxsize=None)
 def telling_lines(path):
     """Lines of a source that say something: no comments, no includes, no lone braces."""
+    comment, rest = (r'""".*?"""', r"#.*") if path.endswith(".py") else (r"/\*.*?\*/", r"//.*")
     with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as f:
-        text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m[0].count("\n"), f.read(), flags=re.S)
-    lines = (re.sub(r"\s+", "", re.sub(r"//.*", "", line)) for line in text.splitlines())
+        text = re.sub(comment, lambda m: "\n" * m[0].count("\n"), f.read(), flags=re.S)
+    lines = (re.sub(r"\s+", "", re.sub(rest, "", line)) for line in text.splitlines())
     return {line for line in lines if len(line) >= 24 and not line.startswith("#")}
 
 
 def elsewhere(e, chosen, enough=3):
     """Files of the handout with lines of the reference that the starter has not: (path, how many)."""
-    if not e.reference.endswith((".c", ".cu")):
+    if not e.reference.endswith((".c", ".cu", ".py")):
         return []
     secret = telling_lines(e.reference) - telling_lines(e.starter)
     found = []

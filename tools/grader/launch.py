@@ -4,7 +4,6 @@ import os
 import re
 import secrets
 import selectors
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -18,8 +17,9 @@ FILE_MAX_KB = 1 << 20
 
 
 class Ended:
-    """why: "" or the sentence that says what stopped it. text: its output, each line up to LINE_MAX. Every expression that searches it, or anything
-    else of a submission, takes time in proportion to its length (tests/data/grade/slow.py)."""
+    """why: "" or the sentence that says what stopped it. text: its output, each line up to LINE_MAX. Every expression
+    that searches it, or anything else of a submission, takes time in proportion to its length
+    (tests/data/grade/slow.py)."""
 
     def __init__(self, code, text, why, seconds):
         self.code, self.why, self.seconds = code, why, seconds
@@ -35,7 +35,8 @@ def limited(argv, **limits):
 def mpirun(ranks, argv):
     if ranks == 1:
         return argv
-    return ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "--mca", "pml", "ob1",
+    return ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "--mca",
+            "pml", "ob1",
             "--mca", "btl", "self,vader", "-n", str(ranks), *argv]
 
 
@@ -60,6 +61,16 @@ def end_marked(marker):
                 if marker.encode() in f.read().split(b"\0"):
                     os.kill(int(pid), signal.SIGKILL)
         except OSError:
+            pass
+
+
+def close(child):
+    """Wait for what has been ended."""
+    child.wait()
+    for pipe in filter(None, (child.stdin, child.stdout)):
+        try:
+            pipe.close()
+        except OSError:                                       # what was still to be written
             pass
 
 
@@ -91,11 +102,11 @@ def follow(child, seconds, watch=None):
 
 class Plain:
     """Commands run as this user, from the project's root. For code that is trusted."""
-    checks = True                # may run under AddressSanitizer, which needs more addresses than a sandbox gives
 
     def __init__(self, work):
         self.work = self.host_work = work
-        self.environment = {k: v for k, v in os.environ.items() if not re.match(r"TEST_|MAKE|MFLAGS|OMP_|DEVICE$|SIMT_|SUBMISSION$", k)}
+        self.environment = {k: v for k, v in os.environ.items()
+                            if not re.match(r"TEST_|MAKE|MFLAGS|OMP_|DEVICE$|SIMT_|SUBMISSION$", k)}
         self.environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         self.who = {}            # as which user commands run: Popen's words
 
@@ -107,8 +118,8 @@ class Plain:
         """Commands may write this file."""
 
     def scratch(self, report):
-        """Where MPI keeps its files. Ranks that are alone in their world all have the same name; in one folder for all, the
-        end of one takes away another's."""
+        """Where MPI keeps its files. Ranks that are alone in their world all have the same name; in one folder for all,
+        the end of one takes away another's."""
         return os.path.dirname(report)
 
     def end_left_behind(self, marker):
@@ -116,14 +127,33 @@ class Plain:
         if marker:
             end_marked(marker)
 
-    def run(self, argv, seconds, env=None, writable=False, report=None):
+    def start(self, argv, seconds, env=None, writable=False, report=None, talk=False, wide=False):
+        """The command, begun. talk: with a pipe to its input, for stop() to end it; else for run(). wide: it runs under
+        AddressSanitizer, which needs any number of addresses and no lockdown (tests/lockdown.h)."""
         marker = "TRIVIUM_GRADE=" + secrets.token_hex(8)
-        started = time.monotonic()
         environment = dict(self.environment, **(env or {}), TRIVIUM_GRADE=marker.partition("=")[2])
+        environment.pop("TEST_LOCKDOWN" if wide else "", None)
         if report:
             environment.update(TEST_REPORT=report, OMPI_MCA_orte_tmpdir_base=self.scratch(report))
-        child = subprocess.Popen(limited(argv, c=0, f=FILE_MAX_KB), cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
+        child = subprocess.Popen(limited(argv, c=0, f=FILE_MAX_KB), cwd=ROOT, env=environment,
+                                 stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, **self.who)
+        child.marker = marker
+        return child
+
+    def watch(self, child):
+        """A sentence when it uses more than it may."""
+        return ""
+
+    def stop(self, child, why=""):
+        """Ends the command and all of its processes. why: the reason that the report gives."""
+        end_group(child)
+        self.end_left_behind(child.marker if why or child.returncode != 0 else "")
+        close(child)
+
+    def run(self, argv, seconds, env=None, writable=False, report=None, wide=False):
+        started = time.monotonic()
+        child = self.start(argv, seconds, env, writable, report, wide=wide)
         said, why = follow(child, seconds)
         if why:
             child.terminate()                                 # mpirun then ends its ranks itself
@@ -136,17 +166,13 @@ class Plain:
                 child.wait(2)
             except subprocess.TimeoutExpired:
                 why = "it closed its output and went on"
-        end_group(child)
-        self.end_left_behind(marker if why or child.returncode != 0 else "")
-        child.wait()
-        child.stdout.close()
+        self.stop(child, why)
         return Ended(child.returncode, said.decode("utf-8", "replace"), why, time.monotonic() - started)
 
 
 class OtherUser(Plain):
     """The same as another user, without files of its own: files that only this user (root) can read are hidden, and
     what is not writable now belongs to root. No sandbox: for a machine that is thrown away afterwards."""
-    checks = False
 
     def __init__(self, work, user):
         super().__init__(work)
@@ -173,11 +199,11 @@ class OtherUser(Plain):
         """Whatever this user still runs: one submission at a time."""
         subprocess.run(["bash", "-c", "kill -9 -1"], **self.who)
 
-    def run(self, argv, seconds, env=None, writable=False, report=None):
+    def start(self, argv, seconds, env=None, writable=False, report=None, talk=False, wide=False):
         owner = self.user if writable else 0
         for path in (self.host_work, *(entry.path for entry in os.scandir(self.host_work))):
             os.chown(path, owner, owner, follow_symlinks=False)
-        return super().run(argv, seconds, env, writable, report)
+        return super().start(argv, seconds, env, writable, report, talk, wide)
 
 
 # ---- the runner ----
@@ -198,14 +224,16 @@ class Run:
     not come back. not_started: the report is untouched."""
 
     def __init__(self, ended, lines, token):
-        self.ended, self.verdicts, self.running, self.complete, self.forged, self.not_started = ended, {}, None, False, False, False
+        self.ended, self.verdicts, self.running = ended, {}, None
+        self.complete, self.forged, self.not_started = False, False, False
         for i, line in enumerate(lines):
             words = line.split(" ")
             if self.complete:
                 self.forged = True
             elif words[0] == "run" and len(words) == 3 and not self.running:
                 self.running = tuple(words[1:])
-            elif words[0] in ("pass", "fail", "skip") and tuple(words[1:]) == self.running and self.running not in self.verdicts:
+            elif words[0] in ("pass", "fail", "skip") and tuple(words[1:]) == self.running \
+                    and self.running not in self.verdicts:
                 self.verdicts[self.running], self.running = words[0], None
             elif words[0] == "end" and not self.running and line == seal(token, lines[:i]):
                 self.complete = True
@@ -219,6 +247,12 @@ class Run:
         return bool(self.complete or self.forged or self.verdicts or self.running)
 
 
+def cpu_limit(seconds, ranks):
+    """Seconds of CPU time of a rank, in one test: of all its threads, which wait for each other where the machine is
+    busy."""
+    return max(5, seconds // 6) * (int(threads(ranks)) if ranks == 1 else 1)
+
+
 def run_tests(base, place, ranks, env):
     """The test program once, on `ranks` ranks; once more if it did not come to its first test: where much else runs,
     MPI may not start."""
@@ -226,7 +260,7 @@ def run_tests(base, place, ranks, env):
     return run if run.began() else run_once(base, place, ranks, env)
 
 
-def run_once(base, place, ranks, env, program="program"):
+def run_once(base, place, ranks, env, program="program", wide=False):
     token = secrets.token_hex(96)
     with tempfile.TemporaryDirectory(prefix="trivium-report-", ignore_cleanup_errors=True) as folder:
         path = os.path.join(folder, "report")
@@ -235,10 +269,14 @@ def run_once(base, place, ranks, env, program="program"):
             f.flush()
             place.share(path)
             seconds = base.exercise.limit
-            alone = {"OMPI_MCA_ess_singleton_isolated": "1"} if ranks == 1 else {}      # one rank needs no daemon: it starts at once
-            env = dict({**alone, "TEST_COLLECTIVES": "1", "TEST_FILES": " ".join(base.exercise.tests),
-                        "TEST_TIMEOUT": str(max(2, min(20, seconds * 2 // 3))), "DEVICE": base.device, "OMP_NUM_THREADS": threads(ranks)}, **env)
-            ended = place.run(mpirun(ranks, [f"{place.work}/{program}"]), seconds, env=env, report=path)
+            # one rank needs no daemon: it starts at once
+            alone = {"OMPI_MCA_ess_singleton_isolated": "1"} if ranks == 1 else {}
+            env = dict({**alone, "TEST_COLLECTIVES": "1", "TEST_STRICT": "1",
+                        "TEST_SEED": str(secrets.randbelow(1 << 31)), "TEST_CPU": str(cpu_limit(seconds, ranks)),
+                        "TEST_WALL": str(max(1, seconds - 2)), "TEST_FILES": " ".join(base.exercise.tests),
+                        "TEST_TIMEOUT": str(max(2, min(20, seconds * 2 // 3))), "DEVICE": base.device,
+                        "OMP_NUM_THREADS": threads(ranks)}, **env)
+            ended = place.run(mpirun(ranks, [f"{place.work}/{program}"]), seconds, env=env, report=path, wide=wide)
             f.seek(0)
             lines = f.read(OUTPUT_MAX).splitlines()
     untouched = lines == [token]                                     # the token is still there: no test can have begun
@@ -249,7 +287,8 @@ def run_once(base, place, ranks, env, program="program"):
 
 def signal_of(ended):
     signals = re.findall(r"exited on signal (\d{1,3})\b", ended.text)
-    return int(signals[0]) if signals else -ended.code if ended.code < 0 else ended.code - 128 if 128 < ended.code < 160 else 0
+    return int(signals[0]) if signals else -ended.code if ended.code < 0 else ended.code - 128 \
+           if 128 < ended.code < 160 else 0
 
 
 def left_by_itself(ended):
@@ -266,7 +305,8 @@ def last_line(ended):
 
 
 # What lib/comm/comm_check.c says when ranks are about to call different collectives
-DIFFERENT_CALLS = re.compile(r"rank (\d{1,6}) calls ([^,\n]{1,100}), rank (\d{1,6}) ([^,\n]{1,100}?) \(operation #\d{1,19} of group ")
+DIFFERENT_CALLS = re.compile(r"rank (\d{1,6}) calls ([^,\n]{1,100}), rank (\d{1,6}) ([^,\n]{1,100}?) \(operation "
+                             r"#\d{1,19} of group ")
 
 
 def how_it_ended(ended, where=" in the middle of it"):
@@ -279,7 +319,8 @@ def how_it_ended(ended, where=" in the middle of it"):
         return "some ranks came back from it, and others did not"
     number = signal_of(ended)
     if number:
-        name = {6: "abort", 7: "bus error", 8: "division by zero", 9: "killed", 11: "segmentation fault: an address that is not its own",
+        name = {6: "abort", 7: "bus error", 8: "division by zero", 9: "killed",
+                11: "segmentation fault: an address that is not its own",
                 24: "no CPU time left", 25: "a file too large"}.get(number, "")
         return f"it crashed (signal {number}{', ' + name if name else ''})"
     if ended.code == 255:
@@ -287,7 +328,7 @@ def how_it_ended(ended, where=" in the middle of it"):
     return f"the program ended{where} (exit code {ended.code})"
 
 
-def line_of_crash(ended, program, file):
+def line_of_crash(place, ended, program, file):
     """What AddressSanitizer says, with the submission's line: "scale.c:12, in scale_step: a WRITE of size 8 (...)"."""
     kind = re.search(r"ERROR: AddressSanitizer: (.*?)(?: on (?:unknown )?address (0x\w+)| on 0x| \(pc|$)", ended.text,
                      re.M)
@@ -298,11 +339,19 @@ def line_of_crash(ended, program, file):
     did = f"a {access[1]} {access[2]}" if access and access[1] else f"a {access[3]}{at}" if access else ""
     frame = re.search(rf"#\d+ 0x\w+ in (\S+) (?:\S*/)?{re.escape(file)}:(\d+)", ended.text)
     pc = re.search(r"\(pc (0x\w+)", ended.text)
-    if not frame and pc and shutil.which("addr2line"):        # where the stack itself is overwritten there are no frames
-        found = subprocess.run(["addr2line", "-f", "-e", program, pc[1]], stdout=subprocess.PIPE).stdout
-        frame = re.match(rf"(\S+)\n(?:\S*/)?{re.escape(file)}:(\d+)", found.decode("utf-8", "replace"))
+    if not frame and pc:  # where the stack itself is overwritten there are no frames
+        found = place.run(["addr2line", "-f", "-e", f"{place.work}/{program}", pc[1]], 30).text
+        frame = re.search(rf"^(\S{{1,100}})\n(?:\S*/)?{re.escape(file)}:(\d{{1,7}})", found, re.M)
     where = f"{file}:{frame[2]}, in {frame[1]}: " if frame else ""
     return [where + (f"{did} ({kind[1]})" if did else kind[1])]
+
+
+def own_line(place, file, addresses):
+    """The first of these addresses of place.work/program that lies in the submission's file: "scale.c:12, in sum"; else
+    ""."""
+    ended = place.run(["addr2line", "-f", "-e", f"{place.work}/program", *addresses], 30)
+    found = re.search(rf"^(\S{{1,100}})\n(?:\S*/)?{re.escape(file)}:(\d{{1,7}})", ended.text, re.M)
+    return f"{file}:{found[2]}, in {found[1]}" if found else ""
 
 
 def failures(text):

@@ -14,7 +14,8 @@ def touched(patch):
 
 
 def plant(patch, folder):
-    """Copies of what the patch touches, below `folder` and patched there; their paths from the root. It has to apply without guessing."""
+    """Copies of what the patch touches, below `folder` and patched there; their paths from the root. It has to apply
+    without guessing."""
     paths = sorted(touched(patch))
     for path in paths:
         if not os.path.isfile(os.path.join(ROOT, path)):
@@ -24,7 +25,8 @@ def plant(patch, folder):
         shutil.copyfile(os.path.join(ROOT, path), copy)
     if not paths:
         raise Trouble(f"{patch} changes nothing; give a patch, as those of tests/museum")
-    done = subprocess.run(["patch", "-p1", "--fuzz=0", "-s", "-r", "-", "-d", folder, "-i", os.path.join(ROOT, patch)], cwd=ROOT,
+    done = subprocess.run(["patch", "-p1", "--fuzz=0", "-s", "-r", "-", "-d", folder, "-i", os.path.join(ROOT, patch)],
+                          cwd=ROOT,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         raise Trouble(f"STALE, {patch} does not apply: {' '.join(done.stdout.split())[:200]}")

@@ -1,9 +1,9 @@
 """Untrusted commands: bubblewrap around each, limits on what it may use, and a process that watches.
 
-A command sees the system's programs and libraries and a tree without the answers, all read-only; a /tmp and a /dev/shm of its own,
-small and in memory; and one folder, which it may write while it compiles and not while it runs. It has no network, no other
-process than its own, no keyring, no environment but what is given here. Where the grader is root it runs as a user of its own that owns nothing:
-limits on the number of processes do not hold for root."""
+A command sees the system's programs and libraries and a tree without the answers, all read-only; a /tmp and a /dev/shm
+of its own, small and in memory; and one folder, which it may write while it compiles and not while it runs. It has no
+network, no other process than its own, no keyring, no environment but what is given here. Where the grader is root it
+runs as a user of its own that owns nothing: limits on the number of processes do not hold for root."""
 import os
 import platform
 import re
@@ -26,7 +26,8 @@ USER = 64017                 # nobody, the user
 
 def accounts(folder):
     """The files of /etc that name the user and the machine."""
-    files = {"passwd": "grade:x:1000:1000::/tmp:/bin/sh\n", "group": "grade:x:1000:\n", "hosts": "127.0.0.1 localhost grade\n",
+    files = {"passwd": "grade:x:1000:1000::/tmp:/bin/sh\n", "group": "grade:x:1000:\n",
+             "hosts": "127.0.0.1 localhost grade\n",
              "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n"}
     os.makedirs(folder)
     for name, text in files.items():
@@ -114,20 +115,25 @@ class Box:
         self.fixed = [*system(), *accounts(os.path.join(folder, "etc"))]
         self.user = USER if os.geteuid() == 0 else None
         self.limit = PROCESSES + n_processes(USER if os.geteuid() == 0 else os.geteuid())
-        said = subprocess.run(["bwrap", "--help"], capture_output=True, text=True).stdout if shutil.which("bwrap") else ""
+        said = subprocess.run(["bwrap", "--help"], capture_output=True,
+                              text=True).stdout if shutil.which("bwrap") else ""
         if not said:
-            raise Trouble("there is no bubblewrap here (tools/install-deps teach). Submissions that you trust: TRUSTED=1, without any sandbox")
+            raise Trouble("there is no bubblewrap here (tools/install-deps teach). Submissions that you trust: "
+                          "TRUSTED=1, without any sandbox")
         self.userns = ["--disable-userns"] if "--disable-userns" in said else []
         self.try_it()
         if not seccomp.program():
-            print(f"on {platform.machine()} there is no filter of system calls (docs/grading.md, \"What a submission can do\")", file=sys.stderr)
+            print(f"on {platform.machine()} there is no filter of system calls (docs/grading.md, \"What a submission "
+                  "can do\")", file=sys.stderr)
 
     def try_it(self):
         place = self.place()
         ended = place.run(["true"], 20)
         if ended.code != 0 or ended.why:
-            raise Trouble("bubblewrap does not work here: " + (ended.why or ended.text.strip() or f"code {ended.code}") +
-                          "\nIt needs user namespaces (in a container often not allowed). Submissions that you trust: TRUSTED=1, without any sandbox")
+            raise Trouble("bubblewrap does not work here: " + (ended.why or ended.text.strip() or f"code {ended.code}")
+                          +
+                          "\nIt needs user namespaces (in a container often not allowed). Submissions that you trust: "
+                          "TRUSTED=1, without any sandbox")
 
     def place(self):
         folder = tempfile.mkdtemp(prefix="job-", dir=self.folder)
@@ -138,7 +144,6 @@ class Box:
 
 class Sandbox:
     """Where the commands of one submission run; as launch.Plain, without trust."""
-    checks = False
 
     def __init__(self, box, host_work):
         self.box, self.host_work, self.work, self.given = box, host_work, "/work", {}
@@ -160,10 +165,14 @@ class Sandbox:
 
     def command(self, argv, env, writable, report, seccomp_fd):
         words = ["bwrap", *(["--seccomp", str(seccomp_fd)] if seccomp_fd is not None else []),
-                 "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
-                 *self.box.userns, "--uid", "1000", "--gid", "1000", "--hostname", "grade", "--die-with-parent", "--new-session", "--clearenv",
-                 *self.box.fixed, "--proc", "/proc", "--dev", "/dev", "--size", str(SCRATCH), "--tmpfs", "/dev/shm", "--size", str(SCRATCH),
-                 "--tmpfs", "/tmp", "--ro-bind", self.box.tree, "/tree", "--bind" if writable else "--ro-bind", self.host_work, "/work"]
+                 "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
+                 "--unshare-cgroup-try",
+                 *self.box.userns, "--uid", "1000", "--gid", "1000", "--hostname", "grade", "--die-with-parent",
+                 "--new-session", "--clearenv",
+                 *self.box.fixed, "--proc", "/proc", "--dev", "/dev", "--size", str(SCRATCH), "--tmpfs", "/dev/shm",
+                 "--size", str(SCRATCH),
+                 "--tmpfs", "/tmp", "--ro-bind", self.box.tree, "/tree", "--bind" if writable else "--ro-bind",
+                 self.host_work, "/work"]
         for inside, path in self.given.items():
             words += ["--ro-bind", path, inside]
         if report:
@@ -172,37 +181,55 @@ class Sandbox:
             words += ["--setenv", key, value]
         return [*words, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tree", "--", *argv]
 
-    def run(self, argv, seconds, env=None, writable=False, report=None):
-        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "CCACHE_DISABLE": "1", "TEST_LOCKDOWN": "1",
+    def start(self, argv, seconds, env=None, writable=False, report=None, talk=False, wide=False):
+        """wide: as in launch.Plain."""
+        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8",
+                       "CCACHE_DISABLE": "1", "TEST_LOCKDOWN": "1",
                        "OMPI_MCA_btl_vader_single_copy_mechanism": "none", **(env or {})}
         for key in ("PATH", "LD_LIBRARY_PATH"):               # where modules of a cluster have put MPI
             if key in os.environ:
                 environment[key] = os.environ[key]
+        environment.pop("TEST_LOCKDOWN" if wide else "", None)
         if report:
             environment["TEST_REPORT"] = "/report"
-        inner = launch.limited(argv, c=0, f=FILE_KB, t=seconds + 5, u=self.box.limit, v=MEMORY_KB, n=1024)
+        inner = launch.limited(argv, c=0, f=FILE_KB, t=seconds + 5, u=self.box.limit, n=1024,
+                               **({} if wide else {"v": MEMORY_KB}))
         who = {"user": self.box.user, "group": self.box.user, "extra_groups": []} if self.box.user is not None else {}
-        started, filtered = time.monotonic(), seccomp.program()
+        filtered = seccomp.program()
         fd = piped(filtered) if filtered else None
         child = subprocess.Popen(self.command(inner, environment, writable, report, fd), cwd="/",
                                  env={"PATH": os.environ.get("PATH", os.defpath)}, pass_fds=[fd] if filtered else [],
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, **who)
+                                 stdin=subprocess.PIPE if talk else subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT,
+                                 start_new_session=True, **who)
         if filtered:
             os.close(fd)
-        said, why = launch.follow(child, seconds, Watch(child))
+        child.watch = Watch(child)
+        return child
+
+    def watch(self, child):
+        return child.watch()
+
+    def run(self, argv, seconds, env=None, writable=False, report=None, wide=False):
+        started = time.monotonic()
+        child = self.start(argv, seconds, env, writable, report, wide=wide)
+        said, why = launch.follow(child, seconds, child.watch)
         try:
             child.wait(0 if why else 3)
         except subprocess.TimeoutExpired:
             why = why or "it closed its output and went on"
-        self.end(child)
-        child.stdout.close()
+        self.stop(child)
         return launch.Ended(child.returncode, said.decode("utf-8", "replace"), why, time.monotonic() - started)
+
+    def stop(self, child, why=""):
+        self.end(child)
+        launch.close(child)
 
     @staticmethod
     def end(child):
         """The end of bubblewrap's own process ends the namespace, and everything in it."""
         below = descendants(child.pid)[0][1:] if child.poll() is None else []
-        for pid in below[:1]:                                 # the namespace's first process: it goes when all others have gone
+        for pid in below[:1]:  # the namespace's first process: it goes when all others have gone
             try:
                 os.kill(pid, signal.SIGKILL)
             except OSError:

@@ -1,7 +1,8 @@
 """A filter of system calls for bubblewrap: what namespaces do not separate is refused with EPERM.
 
-Keyrings belong to a user's session and not to a namespace: what one submission leaves there, another could read. io_uring
-does what other calls do past any filter of them. AF_VSOCK reaches the host of a virtual machine without the network."""
+Keyrings belong to a user's session and not to a namespace: what one submission leaves there, another could read.
+io_uring does what other calls do past any filter of them. AF_VSOCK reaches the host of a virtual machine without the
+network."""
 import platform
 import struct
 
@@ -11,7 +12,8 @@ NUMBER, ARCH, FIRST_ARGUMENT = 0, 4, 16
 AF_VSOCK = 40
 URING = (425, 426, 427)
 # machine: AUDIT_ARCH; add_key, request_key, keyctl; socket; from here on the numbers are those of another ABI (x32)
-MACHINES = {"x86_64": (0xC000003E, (248, 249, 250), 41, 1 << 30), "aarch64": (0xC00000B7, (217, 218, 219), 198, 1 << 30)}
+MACHINES = {"x86_64": (0xC000003E, (248, 249, 250), 41, 1 << 30),
+            "aarch64": (0xC00000B7, (217, 218, 219), 198, 1 << 30)}
 
 
 def program():

@@ -22,7 +22,8 @@ def written(text, key, signs):
 def as_exercise(kind, lesson, questions):
     """A claim for each question."""
     number = lesson.split("-")[0]
-    return SimpleNamespace(lesson=lesson, number=number, name=kind.NAME, label=f"{number} {kind.NAME}", title=kind.TITLE, file=kind.SHEET, figure="", further=set(),
+    return SimpleNamespace(lesson=lesson, number=number, name=kind.NAME, label=f"{number} {kind.NAME}",
+                           title=kind.TITLE, file=kind.SHEET, figure="", further=set(),
                            claims=[exercise.Claim("", text, "", 1) for text in questions])
 
 
@@ -41,4 +42,5 @@ def as_grade(kind, lesson, student, answered):
 def report(answered):
     """For people: a line for each answer, and how many are right."""
     n_right = sum(a.right for a in answered)
-    return "\n".join([*(f"{a.number}  {'right' if a.right else a.told}" for a in answered), f"{n_right} of {len(answered)}"]), n_right == len(answered)
+    return "\n".join([*(f"{a.number}  {'right' if a.right else a.told}" for a in answered),
+                      f"{n_right} of {len(answered)}"]), n_right == len(answered)

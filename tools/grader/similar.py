@@ -1,23 +1,29 @@
-"""Which submissions are nearly equal? Names, comments, layout and the order of functions do not count; what the starter has does not count either.
+"""Which submissions are nearly equal? Names, comments, layout and the order of functions do not count; what the starter
+has does not count either.
 
-A text becomes tokens: keywords, numbers and signs as they are, every other name the same one. Each run of LENGTH tokens is a shingle, and a file is
-the set of its shingles without the starter's (by their hashes, as a file may have many). Two files are as similar as the smaller set is contained in the other (Schleimer,
-Wilkerson, Aiken 2003, without the winnowing: files are short). Where there is one right answer, all right answers are equal: tables are not compared."""
+A text becomes tokens: keywords, numbers and signs as they are, every other name the same one. Each run of LENGTH tokens
+is a shingle, and a file is the set of its shingles without the starter's (by their hashes, as a file may have many).
+Two files are as similar as the smaller set is contained in the other (Schleimer, Wilkerson, Aiken 2003, without the
+winnowing: files are short). Where there is one right answer, all right answers are equal: tables are not compared."""
 import itertools
+import keyword
 import os
 import re
 
 from . import ROOT, handed_in
 
 LENGTH = 12          # tokens; the head of a usual loop has 14
-ENOUGH = 25          # shingles of its own that a file needs to be compared: less is no text to recognise anybody by
+ENOUGH = 25          # shingles of its own that a file needs to be compared: a shorter one is like too many others
 ALIKE = 0.6          # solutions written apart from each other had 0.08 to 0.13 in common
 MOST = 200_000       # tokens of a file that are compared
-KEYWORDS = set("break case char const continue default do double else enum float for goto if int long return short signed sizeof static struct "
+KEYWORDS = set("break case char const continue default do double else enum float for goto if int long return short "
+               "signed sizeof static struct "
                "switch typedef union unsigned void while bool true false NULL".split())
-# Comments and directives first. No alternative fails after it has read on, so the time is that of one walk over the text, whatever it is.
+# Comments and directives first. No alternative fails after its first letters, so every text takes the time of
+# one walk over it.
 TOKEN = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*|^[ \t]*#[^\n]*|[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*"
-                   r"|\"(?:\\[^\n]|[^\"\\\n])*\"?|'(?:\\[^\n]|[^'\\\n])*'?|<<=|>>=|[-+*/%&|^!=<>]=|&&|\|\||\+\+|--|->|<<|>>|\S", re.S | re.M)
+                   r"|\"(?:\\[^\n]|[^\"\\\n])*\"?|'(?:\\[^\n]|[^'\\\n])*'?"
+                   r"|<<=|>>=|[-+*/%&|^!=<>]=|&&|\|\||\+\+|--|->|<<|>>|\S", re.S | re.M)
 
 
 def tokens(text):
@@ -25,11 +31,26 @@ def tokens(text):
         token = match[0]
         if token.startswith(("/*", "//")) or token.lstrip(" \t").startswith("#"):
             continue
-        yield "name" if re.match(r"[A-Za-z_]", token) and token not in KEYWORDS else "text" if token[0] == '"' else token
+        yield "name" if re.match(r"[A-Za-z_]", token) and token not in KEYWORDS else "text" \
+            if token[0] == '"' else token
 
 
-def shingles(text):
-    words = list(itertools.islice(tokens(text), MOST))
+# The same of Python: strings of three quotes are its comments, too.
+PYTHON = re.compile(r"#[^\n]*|\"\"\".*?(?:\"\"\"|\Z)|'''.*?(?:'''|\Z)|[A-Za-z_]\w*|\.?\d(?:[eE][+-]|[\w.])*"
+                    r"|\"(?:\\[^\n]|[^\"\\\n])*\"?|'(?:\\[^\n]|[^'\\\n])*'?|\*\*|//|<<|>>|[-+*/%&|^!=<>:]=|->|\S", re.S)
+
+
+def tokens_of_python(text):
+    for match in PYTHON.finditer(text):
+        token = match[0]
+        if token.startswith(("#", '"""', "'''")):
+            continue
+        yield "name" if re.match(r"[A-Za-z_]", token) and not keyword.iskeyword(token) else "text" \
+            if token[0] in "\"'" else token
+
+
+def shingles(text, in_python=False):
+    words = list(itertools.islice((tokens_of_python if in_python else tokens)(text), MOST))
     return {hash(tuple(words[i:i + LENGTH])) for i in range(len(words) - LENGTH + 1)}
 
 
@@ -42,14 +63,16 @@ def pairs(e, files):
     """From {student: path}: (likeness, student, student) of the pairs that are alike, the most alike first."""
     if e.kind == "table":
         return []
+    in_python = e.kind == "python"
     with open(os.path.join(ROOT, e.starter), encoding="utf-8") as f:
-        given = shingles(f.read())
-    of = {student: shingles(handed_in.text_of(path)) - given for student, path in files.items()}
+        given = shingles(f.read(), in_python)
+    of = {student: shingles(handed_in.text_of(path), in_python) - given for student, path in files.items()}
     found = [(likeness(of[a], of[b]), a, b) for a, b in itertools.combinations(sorted(of), 2)]
     return sorted((p for p in found if p[0] >= ALIKE), key=lambda p: (-p[0], p[1:]))
 
 
 def alike(directory, students, e):
-    """The pairs of a folder of submissions."""
-    found = {s: handed_in.find(os.path.join(directory, s), e)[0] for s in students}
-    return pairs(e, {s: path for s, path in found.items() if path})
+    """The pairs of a folder of submissions, each in one language."""
+    found = {s: handed_in.find_door(os.path.join(directory, s), e) for s in students}
+    return [pair for door in e.doors
+            for pair in pairs(door, {s: path for s, (its, path, _) in found.items() if path and its is door})]

@@ -33,7 +33,8 @@ def drawn(lesson, name):
     """The patches of this student, in order: as many different claims as there are."""
     left = candidates(lesson)
     if not left:
-        raise Trouble(f"lesson {lesson} has no planted mistakes that this can be asked about (a handout has none at all)")
+        raise Trouble(f"lesson {lesson} has no planted mistakes that this can be asked about (a handout has none at "
+                      "all)")
     random.Random(f"{lesson} {name}").shuffle(left)
     seen, first, rest = set(), [], []
     for one in left:
@@ -93,19 +94,23 @@ def read(path):
 
 
 def broken(patch, e, built):
-    """Names of the claims that fail with this patch. Kept in build/grade/, as long as patch, reference and tests are the same."""
-    made_of = "\0".join([bare(patch), read(e.reference), *map(read, e.tests), *map(read, [os.path.join(e.folder, "exercise.ini")])])
-    folder = os.path.join(ROOT, build.build_folder(), "grade", "which", hashlib.sha256(made_of.encode()).hexdigest()[:16])
+    """Names of the claims that fail with this patch. Kept in build/grade/, as long as patch, reference and tests are
+    the same."""
+    made_of = "\0".join([bare(patch), read(e.reference), *map(read, e.tests),
+                         *map(read, [os.path.join(e.folder, "exercise.ini")])])
+    folder = os.path.join(ROOT, build.build_folder(), "grade", "which",
+                          hashlib.sha256(made_of.encode()).hexdigest()[:16])
     kept = os.path.join(folder, "fails.json")
     if os.path.isfile(kept):
         with open(kept, encoding="utf-8") as f:
             return json.load(f)
     os.makedirs(folder, exist_ok=True)
     mutant.apply(patch, e, os.path.join(folder, e.file))
-    result = grade.grade(build.Base(e, built), launch.Plain(folder), e.file, timeout=WAIT_S)
+    result = grade.grade(grade.base_of(e, built), launch.Plain(folder), e.file, timeout=WAIT_S)
     fails = [c.test for c, o in result.claims if o.failed_on is not None]
     if not fails:
-        raise Trouble(f"{patch}: no claim fails ({result.status} {result.message or result.after}); see make check-exercises")
+        raise Trouble(f"{patch}: no claim fails ({result.status} {result.message or result.after}); see make "
+                      "check-exercises")
     with open(kept + ".new", "w", encoding="utf-8") as f:
         json.dump(fails, f)
     os.replace(kept + ".new", kept)
@@ -126,10 +131,12 @@ def spoken(text):
 
 
 def meant(answer, claims):
-    """The tests whose claim this answer can be: one, if it is understood. A test's name, then a claim's text, then a part of one of them."""
+    """The tests whose claim this answer can be: one, if it is understood. A test's name, then a claim's text, then a
+    part of one of them."""
     first, words = answer.split()[0].rstrip(":,.;") if answer else "", spoken(answer)
     for fits in (lambda c: c.test == first, lambda c: words in (spoken(c.text), spoken(c.test)),
-                 lambda c: len(words) >= SHORTEST and (words in spoken(c.text) or words in spoken(c.test) or spoken(c.text) in words)):
+                 lambda c: len(words) >= SHORTEST
+                 and (words in spoken(c.text) or words in spoken(c.test) or spoken(c.text) in words)):
         found = sorted({c.test for c in claims if words and fits(c)})
         if found:
             return found
@@ -144,7 +151,8 @@ class Answer:
         self.test = understood[0] if len(understood) == 1 else ""
         self.understood, self.right = bool(self.test), self.test in fails
         what = ("nothing said" if not text else f"wrong: {self.test} holds" if self.test else
-                f"not understood: \"{text[:60]}\" " + (f"fits {' and '.join(understood)}" if understood else "is no claim's name or words"))
+                f"not understood: \"{text[:60]}\" "
+                + (f"fits {' and '.join(understood)}" if understood else "is no claim's name or words"))
         self.told = f"{what}; what fails: {' '.join(fails)}"
 
 
@@ -152,4 +160,5 @@ def graded(lesson, name, text, built=False):
     """The answers of a student's sheet, without running what is not needed."""
     said, chosen = answers(text), drawn(lesson, name)
     claims = [c for e in {e.name: e for _, e in chosen}.values() for c in e.claims]
-    return [Answer(i, said.get(i, ""), meant(said.get(i, ""), claims), broken(patch, e, built)) for i, (patch, e) in enumerate(chosen, 1)]
+    return [Answer(i, said.get(i, ""), meant(said.get(i, ""), claims), broken(patch, e, built))
+            for i, (patch, e) in enumerate(chosen, 1)]

@@ -1,7 +1,8 @@
 """Questions with numbers of one's own: a layout is drawn by the student's name, and the program itself computes the
 answer.
 
-A lesson's questions are in lessons/NN-name/worksheet.ini. A section is a question; what is not one of its four words is drawn:
+A lesson's questions are in lessons/NN-name/worksheet.ini. A section is a question; what is not one of its four words is
+drawn:
 
     [stage]
     ask     = {params} parameters on {dp} ranks, ZeRO stage {zero}: bytes of states on a rank
@@ -11,17 +12,19 @@ A lesson's questions are in lessons/NN-name/worksheet.ini. A section is a questi
     params  = 7e9 13e9 30e9
     dp      = 8 64
     zero    = 1 2 3"""
+import ast
 import configparser
 import json
+import operator
 import os
 import random
-import re
 import shlex
 import subprocess
 
 from . import ROOT, Trouble, build, sheet
 
 NAME, TITLE, SHEET = "worksheet", "Numbers of one's own", "worksheet.txt"
+SIGNS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 WORDS = ("ask", "command", "answer", "within")
 
 
@@ -42,7 +45,8 @@ def drawn(lesson, student):
     found = {}
     for name in parser.sections():
         section = parser[name]
-        numbers = {key: random.Random(f"{lesson} {student} {name} {key}").choice(section[key].split()) for key in section if key not in WORDS}
+        numbers = {key: random.Random(f"{lesson} {student} {name} {key}").choice(section[key].split())
+                   for key in section if key not in WORDS}
         found[name] = {word: section[word].format(**numbers) for word in WORDS}
     return found
 
@@ -53,7 +57,8 @@ def questions(lesson, student):
 
 def text_for(lesson, student):
     """The sheet to be filled in."""
-    lines = [f"# Lesson {lesson}, for {student}. Write a number behind each name; products and quotients will do: 13e9 * 2 / 64."]
+    lines = [f"# Lesson {lesson}, for {student}. Write a number behind each name; a calculation with + - * / "
+             "and parentheses will do: 13e9 * 2 / 64."]
     for name, q in drawn(lesson, student).items():
         lines += ["", f"# {q['ask']} (within {q['within']} %)", f"{name} = "]
     return "\n".join(lines) + "\n"
@@ -62,21 +67,24 @@ def text_for(lesson, student):
 # ---- grading ----
 
 def value(text):
-    """The value of a number, or of a product and quotient of numbers; None if it is neither."""
+    """The value of a number, or of a calculation with + - * / and parentheses; None if it is neither."""
+    def of(node):
+        if isinstance(node, ast.BinOp):
+            return SIGNS[type(node.op)](of(node.left), of(node.right))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -of(node.operand)
+        return float({"nan": "nan", "inf": "inf"}[node.id] if isinstance(node, ast.Name) else node.value)
     try:
-        first, *rest = re.split(r"([*/])", text[:200])
-        result = float(first)
-        for sign, factor in zip(rest[::2], rest[1::2]):
-            result = result * float(factor) if sign == "*" else result / float(factor)
-        return result
-    except (ValueError, ZeroDivisionError):
+        return of(ast.parse(text[:200].strip(), mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, AttributeError, KeyError, ArithmeticError, RecursionError, MemoryError):
         return None
 
 
 def known(q):
     """What the program says."""
     program = os.path.join(ROOT, build.build_folder(), "trivium")
-    done = subprocess.run([program, *shlex.split(q["command"]), "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([program, *shlex.split(q["command"]), "--json"], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise Trouble(f"trivium {q['command']}: {done.stderr.strip()[:200]}")
     found = json.loads(done.stdout)
@@ -91,7 +99,8 @@ class Answer:
         said, wanted = value(text), known(q)
         self.understood = said is not None
         self.right = self.understood and abs(said - wanted) <= float(q["within"]) / 100 * abs(wanted)
-        what = "nothing said" if not text else f"wrong: {text[:60]}" if self.understood else f"not understood: \"{text[:60]}\" is no number or product"
+        what = "nothing said" if not text else f"wrong: {text[:60]}" if self.understood else "not understood: " \
+               f"\"{text[:60]}\" is no number or calculation; units are left out"
         self.told = f"{what}; see trivium {q['command']}"
 
 

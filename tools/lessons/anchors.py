@@ -1,8 +1,8 @@
 """Where a file of the project defines a name: for anchors in lessons and pages, `[path:name]` and `[path]`.
 
-definitions(path) -> {name: line} of functions, structs, enums, macros, variables, enumerators and members of a C or CUDA file;
-functions and variables of a bash or Python file; targets and variables of a Makefile; keys of an ini file. A prototype counts in a
-header only: an anchor to a .c file leads to what the function does.
+definitions(path) -> {name: line} of functions, structs, enums, macros, variables, enumerators and members of a C or
+CUDA file; functions and variables of a bash or Python file; targets and variables of a Makefile; keys of an ini file. A
+prototype counts in a header only: an anchor to a .c file leads to what the function does.
 """
 import functools
 import os
@@ -10,14 +10,15 @@ import re
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 C_KINDS = (".c", ".h", ".cu", ".cuh", ".cpp")
-# An anchor: a path with a folder or an ending, perhaps a name; no link of markdown's, which has ( or [ behind it, and no target of one,
-# which has a : behind it and begins a line.
+# An anchor: a path with a folder or an ending, perhaps a name; no link of markdown's, which has ( or [ behind it, and
+# no target of one, which has a : behind it and begins a line.
 ANCHOR = re.compile(r"(?<![\w!\]\\])\[((?:[\w.-]+/)*[\w.-]+)(?::([A-Za-z_][\w-]*))?\](?![(\[])")
 PATHLIKE = re.compile(r"/|\.(c|h|cu|cuh|cpp|py|sh|bash|md|ini|txt|patch|json|svg)$|^Makefile$")
 
 
 def find(text):
-    """The anchors in a line: (match, path, name or None). What has neither folder nor ending, as in [x] or [0], is none."""
+    """The anchors in a line: (match, path, name or None). What has neither folder nor ending, as in [x] or [0], is
+    none."""
     for match in ANCHOR.finditer(text):
         path, name = match.groups()
         if text[match.end():match.end() + 1] == ":" and (match.start() == 0 or text[match.start() - 1] == "\n"):
@@ -33,7 +34,8 @@ def _blank(match):
 def _without_comments(text):
     """Comments blank and strings empty, with every line where it was."""
     pattern = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
-    return re.sub(pattern, lambda m: _blank(m) if m.group()[0] == "/" else m.group()[0] + " " * (len(m.group()) - 2) + m.group()[0],
+    return re.sub(pattern, lambda m: _blank(m) if m.group()[0] == "/" else m.group()[0] + " " * (len(m.group()) - 2)
+                  + m.group()[0],
                   text, flags=re.S)
 
 
@@ -51,7 +53,8 @@ def _closing(text, at, pair):
 
 
 def _function_name(head):
-    """(name, where) in `static enum status CPU(gelu_forward)(const struct call *call)`: a name in a macro's bracket is the function's."""
+    """(name, where) in `static enum status CPU(gelu_forward)(const struct call *call)`: a name in a macro's bracket is
+    the function's."""
     for match in re.finditer(r"([A-Za-z_]\w*)\s*\(", head):
         if match.group(1) in ("__launch_bounds__", "__attribute__", "__align__", "__aligned__", "void", "int"):
             continue
@@ -136,7 +139,8 @@ class _CFile:
                 i = _closing(text, i, "()")
             elif c == "{":
                 head, close = text[at:i], _closing(text, i, "{}")
-                kind = re.search(r"\b(struct|enum|union)\b\s*(?:__\w+__\(\(.*?\)\)\s*)?([A-Za-z_]\w*)?\s*(?::\s*\w+\s*)?$", head)
+                kind = re.search(
+                    r"\b(struct|enum|union)\b\s*(?:__\w+__\(\(.*?\)\)\s*)?([A-Za-z_]\w*)?\s*(?::\s*\w+\s*)?$", head)
                 if "=" in head:                 # a variable with its values: the statement goes on to its ;
                     i = close
                 elif kind:
@@ -187,9 +191,11 @@ def definitions(path):
     if ending in C_KINDS:
         return _c_definitions(text, ending in (".h", ".cuh"))
     if ending == ".py" or first.startswith("#!") and "python" in first:
-        return _line_definitions(text, [r"\s*(?:async\s+)?def\s+(\w+)", r"\s*class\s+(\w+)", r"(\w+)(?:\s*:[^=]+)?\s*=[^=]"])
+        return _line_definitions(text,
+                                 [r"\s*(?:async\s+)?def\s+(\w+)", r"\s*class\s+(\w+)", r"(\w+)(?:\s*:[^=]+)?\s*=[^=]"])
     if ending in (".sh", ".bash") or first.startswith("#!") and "sh" in first:
-        return _line_definitions(text, [r"\s*(?:function\s+)?([A-Za-z_]\w*)\s*\(\)", r"(?:export |readonly |declare \S+ )?([A-Za-z_]\w*)="])
+        return _line_definitions(text, [r"\s*(?:function\s+)?([A-Za-z_]\w*)\s*\(\)",
+                                        r"(?:export |readonly |declare \S+ )?([A-Za-z_]\w*)="])
     if os.path.basename(path) == "Makefile":
         return _line_definitions(text, [r"([A-Za-z_][\w-]*)\s*(?:::?)(?!=)", r"([A-Za-z_][\w-]*)\s*[:?+]?="])
     if ending == ".ini":
@@ -219,7 +225,8 @@ def resolve(path, name):
 def _files():
     out = []
     for folder, folders, names in os.walk(ROOT):
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and not (folder == ROOT and f.startswith("build")))
+        folders[:] = sorted(f for f in folders
+                            if not f.startswith(".") and not (folder == ROOT and f.startswith("build")))
         out += [os.path.relpath(os.path.join(folder, n), ROOT) for n in sorted(names)]
     return out
 

@@ -90,7 +90,8 @@ def run(command, root, environment):
     name, _, value = mark.partition("=")
     started = time.time()
     with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen(["bash", "-eu", "-o", "pipefail", "-c", command.block.text], cwd=root, stdin=subprocess.DEVNULL,
+        process = subprocess.Popen(["bash", "-eu", "-o", "pipefail", "-c", command.block.text], cwd=root,
+                                   stdin=subprocess.DEVNULL,
                                    stdout=out, stderr=out, start_new_session=True, env={**environment, name: value})
         try:
             code = process.wait(LONG_LIMIT_S if command.is_long else LIMIT_S)
@@ -109,7 +110,8 @@ def _pattern(line):
 
 
 def compare(expected, printed):
-    """None, or (the expected line that was not printed, its number in the block, a few lines that say what was there instead)."""
+    """None, or (the expected line that was not printed, its number in the block, a few lines that say what was there
+    instead)."""
     lines = [line.rstrip() for line in printed.split("\n")]
     at = 0
     for number, line in enumerate(expected, 1):
@@ -146,7 +148,8 @@ def _explain(line, pattern, lines, at):
 
 
 def _difference(near, line):
-    """Where the nearest line is another: marks below it; or, where `...` makes marks useless, the part that is not in it."""
+    """Where the nearest line is another: marks below it; or, where `...` makes marks useless, the part that is not in
+    it."""
     if "..." not in line:
         differs = [True] * len(near)
         for match in difflib.SequenceMatcher(a=near, b=line, autojunk=False).get_matching_blocks():
@@ -156,6 +159,7 @@ def _difference(near, line):
     for i, part in enumerate(parts):
         found = (0 if near.startswith(part) else -1) if i == 0 else near.find(part, at)
         if found < 0:
-            return f"has no \"{part}\"" + (f" behind \"{near[:at][-30:]}\"" if at else " at its beginning" if i == 0 else "")
+            return f"has no \"{part}\"" + (f" behind \"{near[:at][-30:]}\"" if at else " at its beginning"
+                                           if i == 0 else "")
         at = found + len(part)
     return f"has \"{near[at:]}\" at its end"

@@ -1,7 +1,8 @@
 """The lessons' index, lessons/README.md: a row of each lesson says what the lesson's own head and docs/pytorch say.
 
-A row is | title, a link | <img> | hours | after | scripts | you will |. Hours are those to read, "+", those of the exercises. After are the
-lessons of the head's first clause, and in parentheses those that stand later in it. The picture is one that the lesson shows."""
+A row is | title, a link | <img> | hours | after | scripts | you will |. Hours are those to read, "+", those of the
+exercises. After are the lessons of the head's first clause, and in parentheses those that stand later in it. The
+picture is one that the lesson shows."""
 import glob
 import os
 import re
@@ -11,7 +12,8 @@ import lessons.pages as pages
 
 INDEX = "lessons/README.md"
 TWINS = "docs/pytorch/README.md"
-WORDS = {"an hour and a half": "1½", "an": "1", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7",
+WORDS = {"an hour and a half": "1½", "an": "1", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5",
+         "six": "6", "seven": "7",
          "eight": "8", "nine": "9", "ten": "10"}
 NUMBER = "(" + "|".join(WORDS) + ")"
 
@@ -85,7 +87,8 @@ def check_row(line, cells, lesson, scripts):
     if h is None:
         return [(line, f'the head of {lesson} does not say "N hours to read"')]
     wrong = []
-    for name, cell, should in (("hours", cells[2], h), ("after", cells[3], a), ("scripts", ", ".join(re.findall(r"\[(.*?)\]", cells[4])), s)):
+    for name, cell, should in (("hours", cells[2], h), ("after", cells[3], a),
+                               ("scripts", ", ".join(re.findall(r"\[(.*?)\]", cells[4])), s)):
         if cell != should:
             wrong.append((line, f'{name}: the index has "{cell}", and {lesson} has "{should}"'))
     picture = re.search(r'src="([^"]*)"', cells[1])
@@ -95,8 +98,11 @@ def check_row(line, cells, lesson, scripts):
 
 
 def check(page):
-    """[(line, what is wrong)]"""
+    """[(line, what is wrong)]: a row for each lesson, in an order in which they can be read."""
     wrong, seen, scripts = [], [], twins()
+    all_of_them = [os.path.relpath(p, anchors.ROOT)
+                   for p in sorted(glob.glob(os.path.join(anchors.ROOT, "lessons", "*", "README.md")))]
+    unread = set(numbers(" ".join(all_of_them)))
     for line, text in page.prose:
         row = re.match(r"\| \[[^\]]*\]\(((\d\d)-[^/)]+/README\.md)\) \|", text)
         lesson = "lessons/" + row.group(1) if row else ""
@@ -104,7 +110,10 @@ def check(page):
         if row and len(cells) == 6 and os.path.exists(os.path.join(anchors.ROOT, lesson)):
             seen.append(lesson)
             wrong += check_row(line, cells, lesson, scripts.get(row.group(2), []))
-    all_of_them = [os.path.relpath(p, anchors.ROOT) for p in sorted(glob.glob(os.path.join(anchors.ROOT, "lessons", "*", "README.md")))]
-    if seen != all_of_them:
-        wrong.append((1, f"rows of six cells, one a lesson, in order: {', '.join(p for p in all_of_them if p not in seen) or 'the order is another'}"))
+            late = [n for n in numbers(re.sub(r"\(.*?\)", "", cells[3])) if n in unread and n != int(row.group(2))]
+            wrong += [(line, f"{lesson} stands before lesson {n:02d}, which it needs") for n in late]
+            unread.discard(int(row.group(2)))
+    if sorted(seen) != all_of_them:
+        wrong.append((1, "rows of six cells, one per lesson: "
+                      f"{', '.join(p for p in all_of_them if p not in seen) or 'one has two'}"))
     return wrong

@@ -1,11 +1,14 @@
 """What a page of markdown holds: its lines of prose, headings, links, anchors and fenced blocks, each with its line."""
+import itertools
 import os
 import re
 
 import lessons.anchors as anchors
 
 SECTIONS = ["Goal", "Theory", "Code tour", "Run it", "Measure it", "Real world", "Exercises"]
-LINK = re.compile(r"(!?)\[((?:[^\[\]\n]|\n(?!\s*\n)|\[[^\[\]\n]*\])*)\]\(\s*<?([^()\s>]*(?:\([^()\s]*\)[^()\s>]*)*)>?(?:\s+[\"'][^)]*)?\)")
+LINK = re.compile(
+    r"(!?)\[((?:[^\[\]\n]|\n(?!\s*\n)|\[[^\[\]\n]*\])*)\]"
+    r"\(\s*<?([^()\s>]*(?:\([^()\s]*\)[^()\s>]*)*)>?(?:\s+[\"'][^)]*)?\)")
 REFERENCE = re.compile(r"^ {0,3}\[[^\]\n]+\]:\s*(\S+)", re.M)
 HTML_LINK = re.compile(r"<a\b[^>]*?\bhref\s*=\s*[\"']([^\"']+)[\"']")
 HTML_IMAGE = re.compile(r"<img\b[^>]*>")
@@ -55,7 +58,8 @@ class Page:
         for before in reversed(lines[:number - 1]):
             if not before.strip():
                 continue
-            return bool(re.match(r"\s*([-*+]|\d+[.)])\s", before)) or (lines[number - 2].strip() != "" and not before.startswith("    "))
+            return bool(re.match(r"\s*([-*+]|\d+[.)])\s", before)) or (lines[number - 2].strip() != ""
+                                                                       and not before.startswith("    "))
         return False
 
     def _text(self):
@@ -65,7 +69,8 @@ class Page:
 
     def links(self):
         """(line, is_image, text, target) of every link and image in prose."""
-        plain = re.sub(r"(`+)(?!`)(?:[^`\n]|\n(?!\s*\n))+?\1(?!`)", lambda m: re.sub(r"[^\n]", "`", m.group()), self._text())
+        plain = re.sub(r"(`+)(?!`)(?:[^`\n]|\n(?!\s*\n))+?\1(?!`)", lambda m: re.sub(r"[^\n]", "`", m.group()),
+                       self._text())
         for match in LINK.finditer(plain):
             number = plain.count("\n", 0, match.start()) + 1
             yield number, match.group(1) == "!", match.group(2), match.group(3)
@@ -74,7 +79,8 @@ class Page:
                 yield number, inner.group(1) == "!", inner.group(2), inner.group(3)
         for match in HTML_IMAGE.finditer(plain):
             source, text = (re.search(rf'\b{name}\s*=\s*"([^"]*)"', match.group()) for name in ("src", "alt"))
-            yield plain.count("\n", 0, match.start()) + 1, True, text.group(1) if text else "", source.group(1) if source else ""
+            yield plain.count("\n", 0, match.start()) + 1, True, text.group(1) if text else "", source.group(1) \
+                if source else ""
         for pattern in (REFERENCE, HTML_LINK):
             for match in pattern.finditer(plain):
                 yield plain.count("\n", 0, match.start()) + 1, False, "-", match.group(1)
@@ -97,9 +103,11 @@ class Page:
         return out
 
 
+MOST_QUOTED = 20             # lines of a file, in one block
+
 # The one page that is built and that lessons lead to (make explorer); its address says what is set there.
 EXPLORER = "build/explorer/explorer.html"
-EXPLORER_WORDS = {"rank", "ask", "puzzle"}
+EXPLORER_WORDS = {"rank", "ask", "answer", "pin", "puzzle"}
 
 
 def check_preset(fragment):
@@ -145,6 +153,76 @@ def check_anchors(page):
     found = list(page.anchors())
     results = [(line, anchors.resolve(path, name)[1]) for line, path, name in found]
     return len(found), [(line, why) for line, why in results if why]
+
+
+def check_quotes(page):
+    """[(line, what is wrong)] in the blocks "python docs/pytorch/dp.py": lines of that file. A line "..." stands for
+    those left out."""
+    wrong = []
+    for block in page.blocks:
+        words = block.info.split()
+        if words[:1] != ["python"] or len(words) == 1:
+            continue
+        path = os.path.join(anchors.ROOT, words[1])
+        if len(words) > 2 or not os.path.isfile(path):
+            wrong.append((block.line, f'"{block.info}" is not "python FILE", with a file of the project'))
+            continue
+        with open(path, encoding="utf-8") as file:
+            there = file.read().split("\n")
+        wrong += _not_in(block, words[1], there)
+        if len(block.lines) > MOST_QUOTED:
+            wrong.append((block.line, f"{len(block.lines)} lines of {words[1]}; at most {MOST_QUOTED} are shown"))
+    return wrong
+
+
+def _not_in(block, name, there):
+    """The first line that the file does not have where the block has it."""
+    pieces, at = [[]], 0
+    for number, line in enumerate(block.lines, block.line + 1):
+        if line == "...":
+            pieces.append([])
+        else:
+            pieces[-1].append((number, line))
+    for piece in filter(None, pieces):
+        lines = [line for _, line in piece]
+        fits = [sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(lines, there[i:])))
+                for i in range(at, len(there))]
+        most = max(fits, default=0)
+        if most < len(lines):
+            return [(piece[most][0], f"{name} does not have this line there: {lines[most]}")]
+        at += fits.index(most) + most
+    return []
+
+
+# ---- a lesson's anchors as links on a forge: [path:name] is a reference, which a line at the lesson's end defines ----
+DEFINITION = re.compile(r"^\[[\w./-]+(?::[\w-]+)?\]: (?!\w+:)\S+$")
+
+
+def definitions(page):
+    """The lines that a lesson ends with, in the order of its anchors. They lead to the file: a line's number would not
+    stay true."""
+    plain = re.sub(r"(`+)(?!`)(?:[^`\n]|\n(?!\s*\n))+?\1(?!`)|\$[^$\n]+\$", lambda m: " " * len(m.group()),
+                   page._text())
+    found = dict.fromkeys((match.group(), path) for match, path, _ in anchors.find(plain))
+    return [f"{text}: {os.path.relpath(path, page.folder)}" for text, path in found]
+
+
+def check_definitions(page):
+    lines = [(number, text) for number, text in page.prose if DEFINITION.match(text)]
+    if [text for _, text in lines] == definitions(page):
+        return []
+    last = lines[0][0] if lines else page.prose[-1][0]
+    return [(last, f"the last lines do not define its anchors as links; tools/check-lessons --define {page.path} does")]
+
+
+def define(page):
+    """Write them. A blank line and the definitions are the end of the file."""
+    path = os.path.join(anchors.ROOT, page.path)
+    with open(path, encoding="utf-8") as file:
+        lines = [line for line in file.read().split("\n") if not DEFINITION.match(line)]
+    text = "\n".join(lines).rstrip("\n") + "\n"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text + "\n" + "\n".join(definitions(page)) + "\n" if definitions(page) else text)
 
 
 def is_lesson(path):

@@ -1,9 +1,10 @@
-"""How near do correct runs come to the limit? False alarms of `trivium oracle check`, over layouts, precisions and seeds.
+"""How near do correct runs come to the limit? False alarms of `trivium oracle check`, over layouts, precisions and
+seeds.
 
     python3 tools/oracle/false_alarms.py [N]        N runs (default 50); BUILD: where the program is
 
-Layouts are drawn by number, so that a run can be repeated. Prints each run's worst tensor as a share of its limit, and a histogram.
-Exit code 1 if any run is called wrong."""
+Layouts are drawn by number, so that a run can be repeated. Prints each run's worst tensor as a share of its limit, and
+a histogram. Exit code 1 if any run is called wrong."""
 import collections
 import json
 import os
@@ -14,12 +15,16 @@ import tempfile
 
 TRIVIUM = os.path.abspath(os.path.join(os.environ.get("BUILD", "build"), "trivium"))
 MODELS = {"gpt": [], "llama": ["--arch", "llama", "--kv-heads", "2", "--ffn", "64", "--tie", "off"],
-          "mixtral": ["--arch", "mixtral", "--experts", "4", "--experts-per-token", "2", "--kv-heads", "2", "--ffn", "32", "--tie", "off",
+          "mixtral": ["--arch", "mixtral", "--experts", "4", "--experts-per-token", "2", "--kv-heads", "2", "--ffn",
+                      "32", "--tie", "off",
                       "--capacity", "0", "--aux-loss", "0", "--z-loss", "0"]}
 SMALL = ["--layers", "4", "--hidden", "32", "--heads", "4", "--seq", "16", "--steps", "3", "--log", "warn"]
-LAYOUTS = ["--dp 2", "--tp 2", "--tp 2 --sp", "--pp 2", "--cp 2", "--cp 2 --cp-by ulysses", "--cp 2 --cp-by gather", "--dp 4 --zero 1",
-           "--dp 2 --zero 2", "--dp 4 --zero 3", "--dp 2 --tp 2 --zero 1", "--dp 2 --pp 2", "--tp 2 --pp 2 --sp", "--cp 2 --tp 2", "--pp 4",
-           "--pp 2 --schedule zb-h1", "--pp 2 --schedule gpipe --dp 2", "--pp 2 --schedule interleaved --chunks 2", "--dp 2 --recompute full",
+LAYOUTS = ["--dp 2", "--tp 2", "--tp 2 --sp", "--pp 2", "--cp 2", "--cp 2 --cp-by ulysses", "--cp 2 --cp-by gather",
+           "--dp 4 --zero 1",
+           "--dp 2 --zero 2", "--dp 4 --zero 3", "--dp 2 --tp 2 --zero 1", "--dp 2 --pp 2", "--tp 2 --pp 2 --sp",
+           "--cp 2 --tp 2", "--pp 4",
+           "--pp 2 --schedule zb-h1", "--pp 2 --schedule gpipe --dp 2", "--pp 2 --schedule interleaved --chunks 2",
+           "--dp 2 --recompute full",
            "--tp 4", "--dp 2 --cp 2 --zero 3", "--recompute selective", "--tp 2 --recompute full --sp"]
 
 
@@ -45,7 +50,8 @@ def worst_of(work, number):
     for axis in ("--dp", "--tp", "--pp", "--cp"):
         ranks *= int(words[words.index(axis) + 1]) if axis in words else 1
     folder = f"{work}/run-{number}"
-    done = run(TRIVIUM, "launch", "-n", str(ranks), "oracle", "record", "--out", folder, *SMALL, *MODELS[model], "--seed", str(seed),
+    done = run(TRIVIUM, "launch", "-n", str(ranks), "oracle", "record", "--out", folder, *SMALL, *MODELS[model],
+               "--seed", str(seed),
                "--precision", precision, "--micro-batch", str(micro), *words)
     if done.returncode == 2:
         return None
@@ -53,7 +59,8 @@ def worst_of(work, number):
     checked = run(TRIVIUM, "oracle", "check", folder, reference_of(work, model, seed), "--out", f"{folder}/page")
     with open(f"{folder}/page/check.json") as f:
         rows = json.load(f)
-    share = [(r["error"] / r["scale"] / rows["factor"], r["name"], r["step"]) for r in rows["rows"] if r["error"] is not None and r["scale"]]
+    share = [(r["error"] / r["scale"] / rows["factor"], r["name"], r["step"]) for r in rows["rows"]
+             if r["error"] is not None and r["scale"]]
     subprocess.run(["rm", "-rf", folder], check=True)
     return f"{model} seed {seed} {precision} micro {micro} {layout}", max(share), checked.returncode
 
@@ -71,7 +78,8 @@ def main():
             seen += 1
             wrong += code != 0
             histogram[min(int(share * 10), 10)] += 1
-            print(f"{number}: {what}: {100 * share:.0f}% of the limit, {name}, step {step}{'  WRONG' if code else ''}", flush=True)
+            print(f"{number}: {what}: {100 * share:.0f}% of the limit, {name}, step {step}{'  WRONG' if code else ''}",
+                  flush=True)
     for tenth in range(11):
         print(f"{10 * tenth:3d}% {'and more' if tenth == 10 else f'to {10 * tenth + 10}%'}: {histogram[tenth]}")
     print(f"{seen} correct runs, {wrong} of them called wrong")

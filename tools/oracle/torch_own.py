@@ -17,7 +17,8 @@ BUGS = {
     "gelu": "the exact GELU, and not GPT-2's",
 }
 NAMES = {"tokens": "transformer.wte", "positions": "transformer.wpe", "embedded": "transformer.drop",
-         "blocks.*": "transformer.h.*", "blocks.*.norm1": "transformer.h.*.ln_1", "blocks.*.norm2": "transformer.h.*.ln_2",
+         "blocks.*": "transformer.h.*", "blocks.*.norm1": "transformer.h.*.ln_1",
+         "blocks.*.norm2": "transformer.h.*.ln_2",
          "blocks.*.qkv": "transformer.h.*.attn.c_attn", "blocks.*.out": "transformer.h.*.attn.c_proj",
          "blocks.*.up": "transformer.h.*.mlp.c_fc", "blocks.*.down": "transformer.h.*.mlp.c_proj",
          "norm": "transformer.ln_f"}

@@ -1,7 +1,8 @@
 """A Python for the adapters here. Prints its path.
 
     python3 tools/oracle/venv.py                 PyTorch (the newest of PyPI, as `make bench` has it) and transformers
-    python3 tools/oracle/venv.py --frameworks    the releases that deepspeed_zero.py and megatron_core.py were tried with
+    python3 tools/oracle/venv.py --frameworks    the releases that deepspeed_zero.py and megatron_core.py were tried
+                                                 with
 
 The second is a folder of its own, build-oracle-venv: 1.9 GB. It needs what compiles extensions of Python: g++ and
 Python's headers (Debian: apt-get install g++ python3-dev python3-venv binutils). DeepSpeed is built here, without its

@@ -1,6 +1,7 @@
 """nvcc's PTX, parsed: a module's kernels as lists of instructions.
 
-Only what nvcc makes of this project's kernels is understood; anything else is refused by name, here or when it would run.
+Only what nvcc makes of this project's kernels is understood; anything else is refused by name, here or when it would
+run.
 """
 import re
 
@@ -45,8 +46,9 @@ def operand(text):
 
 
 class Kernel:
-    """code: instructions; labels: name -> index; params: name -> (offset, bytes); registers: declared ones, name or prefix -> type;
-    shared: array -> offset; constants: the module's array -> bytes. `block_end[i]`: the instruction after the basic block that begins at i."""
+    """code: instructions; labels: name -> index; params: name -> (offset, bytes); registers: declared ones, name or
+    prefix -> type; shared: array -> offset; constants: the module's array -> bytes. `block_end[i]`: the instruction
+    after the basic block that begins at i."""
 
     def __init__(self, name, parameters, body, dynamic, files, constants):
         self.constants = constants

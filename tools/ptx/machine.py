@@ -1,12 +1,13 @@
 """One launch of a kernel: blocks of threads as lanes of numpy arrays.
 
-Several blocks run together, one lane a thread, warps whole. Every lane has a place in the code (pc); what runs next is the basic block
-at the smallest pc, for the lanes that are there, so branches meet again where the compiler laid their paths together. A lane at a
-barrier waits until no lane of its block can run; at bar.warp.sync until the lanes that its mask names have come, by whatever way.
+Several blocks run together, one lane a thread, warps whole. Every lane has a place in the code (pc); what runs next is
+the basic block at the smallest pc, for the lanes that are there, so branches meet again where the compiler laid their
+paths together. A lane at a barrier waits until no lane of its block can run; at bar.warp.sync until the lanes that its
+mask names have come, by whatever way.
 
-What a GPU leaves undefined is an error here: an address outside of every allocation, or not a multiple of what is moved; a warp's
-operation (shuffle, vote, wmma) without one of the lanes that its mask names; a barrier that a block's threads reach in two places;
-a register read before it was written. Shared memory begins full of NaN.
+What a GPU leaves undefined is an error here: an address outside of every allocation, or not a multiple of what is
+moved; a warp's operation (shuffle, vote, wmma) without one of the lanes that its mask names; a barrier that a block's
+threads reach in two places; a register read before it was written. Shared memory begins full of NaN.
 """
 import numpy as np
 
@@ -15,7 +16,8 @@ from listing import readable, round_up
 LANES = 4096                    # as many blocks at a time as fit
 CONSTANTS = 1 << 55             # where a module's arrays lie, after all that the program has allocated
 SHARED_WINDOW = 1 << 56         # where shared memory lies among generic addresses
-TYPES = {kind + str(8 * size): np.dtype(letter + str(size)) for kind, letter in (('u', 'u'), ('b', 'u'), ('s', 'i'), ('f', 'f'))
+TYPES = {kind + str(8 * size): np.dtype(letter + str(size))
+         for kind, letter in (('u', 'u'), ('b', 'u'), ('s', 'i'), ('f', 'f'))
          for size in (1, 2, 4, 8) if kind != 'f' or size > 1}
 TYPES['pred'] = np.dtype(bool)
 TYPES['bf16'] = TYPES['b16']    # bits; numpy has no bf16
@@ -54,7 +56,8 @@ class Memory:
         offset = address - self.starts[i] if len(self.starts) else address
         outside = (i < 0) | (offset + size > self.sizes[i]) if len(self.starts) else np.ones(len(address), bool)
         if outside.any():
-            raise Fault(f'address {address[outside][0]:#x} of {size} bytes is in no allocation ({outside.sum()} threads)')
+            raise Fault(f'address {address[outside][0]:#x} of {size} bytes is in no allocation ({outside.sum()} '
+                        'threads)')
         return self.places[i] + offset
 
     def block(self, i):
@@ -107,7 +110,8 @@ class Machine:
             running = ~self.waiting & (self.named == 0) & (self.pc < self.end)
             if not running.any():
                 if self.named.any():
-                    raise Fault(f'{readable(self.kernel.name)}, {self.met_at.source}, "{self.met_at.text}": lanes that its mask names never come')
+                    raise Fault(f'{readable(self.kernel.name)}, {self.met_at.source}, "{self.met_at.text}": lanes that '
+                                'its mask names never come')
                 if not self.waiting.any():
                     return
                 self.release()
@@ -164,7 +168,8 @@ class Machine:
         """The lanes that a warp's operation names have all come."""
         here = lanes.reshape(-1, 32)
         here_bits = here @ (1 << np.arange(32, dtype=np.int64))
-        named = np.broadcast_to(mask, lanes.shape).reshape(-1, 32)[np.arange(len(here)), here.argmax(1)].astype(np.int64)
+        named = np.broadcast_to(mask, lanes.shape).reshape(-1, 32)[np.arange(len(here)),
+                                                                   here.argmax(1)].astype(np.int64)
         if ((here_bits != 0) & ((here_bits & named) != named)).any():
             raise Fault('lanes that its mask names are not there')
 
@@ -233,7 +238,8 @@ class Machine:
         base, offset = operand
         if base in self.kernel.params:
             return np.full(self.n_lanes, self.kernel.params[base][0] + offset)
-        return np.broadcast_to(self.read(base, TYPES['s64'] if self.is_wide(base) else TYPES['u32']), (self.n_lanes,)).astype(np.int64) + offset
+        return np.broadcast_to(self.read(base, TYPES['s64'] if self.is_wide(base) else TYPES['u32']), (self.n_lanes,
+                               )).astype(np.int64) + offset
 
     def is_wide(self, base):
         return base in self.registers and self.registers[base].itemsize == 8

@@ -1,7 +1,7 @@
 """What each instruction does, for the lanes that run it: OPERATIONS[name](machine, instruction, lanes).
 
-Arithmetic is IEEE's, rounded once, as the instructions say. The approximations (ex2, rcp, rsqrt ... .approx) are rounded from fp64,
-which is nearer than the GPU comes (2 ulp): their error on a GPU is not seen here.
+Arithmetic is IEEE's, rounded once, as the instructions say. The approximations (ex2, rcp, rsqrt ... .approx) are
+rounded from fp64, which is nearer than the GPU comes (2 ulp): their error on a GPU is not seen here.
 """
 import numpy as np
 
@@ -86,7 +86,8 @@ def move(m, c, lanes):
             m.write(register, (value >> U64.type(i * part)).astype(TYPES[f'b{part}']), lanes)
     elif isinstance(source, list):
         part = bits // len(source)
-        parts = [np.asarray(m.read(r, TYPES[f'b{part}'])).astype(U64) << U64.type(i * part) for i, r in enumerate(source)]
+        parts = [np.asarray(m.read(r, TYPES[f'b{part}'])).astype(U64) << U64.type(i * part)
+                 for i, r in enumerate(source)]
         m.write(to, sum(parts[1:], parts[0]).astype(TYPES[f'b{bits}']), lanes)
     else:
         m.write(to, m.read(source, TYPES[c.type]), lanes)
@@ -110,10 +111,12 @@ def convert(m, c, lanes):
 
 def select(m, c, lanes):
     dtype = TYPES[c.type]
-    m.write(c.operands[0], np.where(m.read(c.operands[3], PRED), m.read(c.operands[1], dtype), m.read(c.operands[2], dtype)), lanes)
+    m.write(c.operands[0],
+            np.where(m.read(c.operands[3], PRED), m.read(c.operands[1], dtype), m.read(c.operands[2], dtype)), lanes)
 
 
-COMPARE = {'lt': np.less, 'le': np.less_equal, 'gt': np.greater, 'ge': np.greater_equal, 'eq': np.equal, 'ne': np.not_equal}
+COMPARE = {'lt': np.less, 'le': np.less_equal, 'gt': np.greater, 'ge': np.greater_equal, 'eq': np.equal,
+           'ne': np.not_equal}
 
 
 def compare(m, c, lanes):
@@ -155,7 +158,8 @@ def vote(m, c, lanes):
     m.write(result, np.repeat((said @ (1 << np.arange(32, dtype=np.int64))).astype(U32), 32), lanes)
 
 
-# ---- tensor cores: lane l holds elements 8 l .. 8 l + 7 of a 16 x 16 matrix, row by row. CUDA promises no layout: any will do ----
+# ---- tensor cores: lane l holds elements 8 l .. 8 l + 7 of a 16 x 16 matrix, row by row. CUDA promises no layout: any
+# will do ----
 
 def warps_and_places(m, c, lanes, address, leading, size):
     """For each running warp: its number, and the index of its 256 elements in memory."""
@@ -214,8 +218,8 @@ def wmma_multiply(m, c, lanes):
 # ---- arithmetic ----
 
 def fused_multiply_add(a, b, c):
-    """fp32, in fp64, to be rounded once. The product is exact in fp64; where the sum is not, the fp64 sum is made odd, which no later rounding
-    to fp32 mistakes for a tie."""
+    """fp32, in fp64, to be rounded once. The product is exact in fp64; where the sum is not, the fp64 sum is made odd,
+    which no later rounding to fp32 mistakes for a tie."""
     product, c = a.astype(F64) * b.astype(F64), c.astype(F64)
     total = np.atleast_1d(product + c)
     rest = total - product
@@ -228,7 +232,8 @@ def fused_multiply_add(a, b, c):
 
 
 def fused_multiply_add_fp64(a, b, c):
-    """The product as a sum of two numbers (Dekker 1971), and the sum's error: the last bit may be off where three of them meet."""
+    """The product as a sum of two numbers (Dekker 1971), and the sum's error: the last bit may be off where three of
+    them meet."""
     def halves(x):
         high = np.float64(2 ** 27 + 1) * x
         high = high - (high - x)
@@ -270,9 +275,11 @@ def from_f64(function):
     return lambda x: function(x.astype(F64)).astype(x.dtype)
 
 
-PLAIN = {'add': np.add, 'sub': np.subtract, 'and': np.bitwise_and, 'or': np.bitwise_or, 'xor': np.bitwise_xor, 'not': np.invert,
+PLAIN = {'add': np.add, 'sub': np.subtract, 'and': np.bitwise_and, 'or': np.bitwise_or, 'xor': np.bitwise_xor,
+         'not': np.invert,
          'neg': np.negative, 'abs': np.abs, 'min': np.fmin, 'max': np.fmax, 'sqrt': np.sqrt,
-         'rcp': from_f64(lambda x: 1 / x), 'rsqrt': from_f64(lambda x: 1 / np.sqrt(x)), 'ex2': from_f64(np.exp2), 'lg2': from_f64(np.log2)}
+         'rcp': from_f64(lambda x: 1 / x), 'rsqrt': from_f64(lambda x: 1 / np.sqrt(x)), 'ex2': from_f64(np.exp2),
+         'lg2': from_f64(np.log2)}
 
 
 def plain(m, c, lanes):
@@ -289,7 +296,8 @@ def upper_half(x, y):
 
 
 def multiply(m, c, lanes):
-    """mul and mad: .lo keeps the width, .hi is the upper half, .wide twice the width. mad of integers adds its last operand."""
+    """mul and mad: .lo keeps the width, .hi is the upper half, .wide twice the width. mad of integers adds its last
+    operand."""
     dtype = TYPES[c.type]
     x, y = m.read(c.operands[1], dtype), m.read(c.operands[2], dtype)
     if dtype.kind != 'f' and ('wide' in c.parts or 'hi' in c.parts):
@@ -353,7 +361,8 @@ def reverse_bits(m, c, lanes):
 
 
 def permute_bytes(m, c, lanes):
-    """Byte i of the result is the one of the eight of {b, a} that hex digit i of the selector names; 8 more: its sign."""
+    """Byte i of the result is the one of the eight of {b, a} that hex digit i of the selector names; 8 more: its
+    sign."""
     a, b, selector = (np.asarray(m.read(o, U32)).astype(U64) for o in c.operands[1:])
     both, result = b << U64.type(32) | a, np.zeros(m.n_lanes, U64)
     for i in range(4):
@@ -364,7 +373,9 @@ def permute_bytes(m, c, lanes):
     m.write(c.operands[0], result.astype(U32), lanes)
 
 
-OPERATIONS = {'ld': load, 'st': store, 'atom': atomic, 'cvta': to_generic, 'mov': move, 'cvt': convert, 'selp': select, 'setp': compare,
+OPERATIONS = {'ld': load, 'st': store, 'atom': atomic, 'cvta': to_generic, 'mov': move, 'cvt': convert, 'selp': select,
+              'setp': compare,
               'shfl': shuffle, 'vote': vote, 'wmma': wmma, 'fma': fma, 'mul': multiply, 'mad': multiply, 'div': divide,
-              'rem': divide, 'shl': shift, 'shr': shift, 'bfi': insert_bits, 'bfind': highest_bit, 'brev': reverse_bits, 'popc': count_bits,
+              'rem': divide, 'shl': shift, 'shr': shift, 'bfi': insert_bits, 'bfind': highest_bit, 'brev': reverse_bits,
+              'popc': count_bits,
               'prmt': permute_bytes, **{name: plain for name in PLAIN}}

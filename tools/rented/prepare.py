@@ -150,9 +150,10 @@ def megabytes_of_sources():
 def call(device):
     there = "tools/gpu-rented there --out results" + ("" if device == "cuda" else " --device simt")
     land = "tools/gpu-rented land results" + ("" if device == "cuda" else " --into landed")
-    return f"""on the machine with the GPU, from a copy of the sources with {os.path.relpath(common.ARCHIVE, ROOT)} in it:
+    archive = os.path.relpath(common.ARCHIVE, ROOT)
+    return f"""on the machine with the GPU, from a copy of the sources with {archive} in it:
 
-    tar czf rented.tgz $(git ls-files) {os.path.relpath(common.ARCHIVE, ROOT)}        # here
+    tar czf rented.tgz $(git ls-files) {archive}        # here
     tar xzf rented.tgz && {there}        # there
     {land}        # here, with the folder results of there
 """

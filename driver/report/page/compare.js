@@ -9,6 +9,48 @@ const DP = ['dp', 'shard', 'replicate'],
     unit,
   ) => [along(of, DP, unit), along(of, ['tp'], unit), along(of, ['pp'], unit), along(of, axesOf(of), unit)];
 
+// ---- a sentence for each row: what its layout saves and costs, against the first that ran ----
+const mib = (bytes) => `${short(Math.abs(bytes) / MIB)} MiB`;
+const list = (parts) => parts.join(', ').replace(/, ([^,]*)$/, ' and $1');
+
+// "saves 5.6 MiB of optim, adds 3.6 MiB of comm: 2 MiB less in all"; what is below a percent of the whole is not said.
+function memoryWords(row, first) {
+  const of = (r, role) => r[`predicted_${role}_bytes`], change = of(row, 'total') - of(first, 'total');
+  const told = ROLES.map((role) => [role, of(row, role) - of(first, role)])
+    .filter(([, bytes]) => Math.abs(bytes) > 0.01 * of(first, 'total'));
+  const which = (verb, sign) => {
+    const parts = told.filter(([, bytes]) => sign * bytes > 0).map(([role, bytes]) => `${mib(bytes)} of ${role}`);
+    return parts.length ? [`${verb} ${list(parts)}`] : [];
+  };
+  const parts = [...which('saves', -1), ...which('adds', 1)].join(', ');
+  return !parts ? 'needs about the same memory' : `${parts}: ${mib(change)} ${change < 0 ? 'less' : 'more'} in all`;
+}
+function timeWords(row, first) {
+  const ratio = row.step_ms / first.step_ms - 1, percent = `${short(Math.abs(100 * ratio))} %`;
+  return `A step takes ${percent} ${ratio < 0 ? 'less' : 'more'} time`;
+}
+function rowSentence(row, first) {
+  const sent = (r) => sum(byAxis(r, 'bytes')), change = sent(row) - sent(first), flops = row.extra_flops;
+  const alike = Math.abs(change) < 0.01 * Math.max(sent(row), sent(first));
+  const traffic = alike ? 'it sends as much' : `it sends ${mib(change)} ${change < 0 ? 'less' : 'more'}`;
+  const again = flops > 0.005 ? `, and it computes ${short(100 * flops)} % more` : '';
+  return `${memoryWords(row, first)}. ${timeWords(row, first)}; ${traffic}${again}.`;
+}
+function sentences(rows, name) {
+  const [first, ...others] = rows.filter((row) => row.status === 'ran');
+  if (!others.length) return null;
+  const bold = (row) => element('strong', { textContent: name(row) });
+  return element(
+    'ul',
+    { id: 'sentences' },
+    element('li', {}, bold(first), ', the first that ran, is what the others are compared with.'),
+    ...others.map((row) => element('li', {}, bold(row), ' ', rowSentence(row, first))),
+  );
+}
+const KEY = 'Axes: ranks along dp share the batch, along tp each matrix, along pp the layers, along cp each sequence, ' +
+  'along ep the experts. Memory: param weights, grad gradients, optim moments and masters, act activations and their ' +
+  'gradients, comm buckets, gathered weights and messages, work scratch of kernels, save checkpoints.';
+
 PAGES.compare = (d) => {
   const rows = d.compare.strategies,
     name = (row) => row.strategy || '(as it is)',
@@ -47,6 +89,8 @@ PAGES.compare = (d) => {
       element('p', {}, element('strong', { textContent: 'Not complete:' }), ` ${rows.length} of them are done.`),
       heading('results', 'Results'),
       paragraph(d.conclusion),
+      sentences(rows, name),
+      paragraph(KEY, 'small'),
       ...d.tables.map(table),
       paragraph(
         'Bytes are those of the rank that has most, for each column by itself, so that roles need not ' +
@@ -59,7 +103,7 @@ PAGES.compare = (d) => {
         'Memory',
         'Bytes of the rank whose planned total is largest. Predicted: the static memory plan, made ' +
           'before the first step. Measured: the high-water mark of bytes that were written, in arenas that ' +
-          'started full of canaries. The two have to agree to the byte.',
+          'started full of a pattern that no number has. The two have to agree to the byte.',
         {
           title: 'Memory of the fullest rank, by role',
           unit: 'MiB',
@@ -76,8 +120,9 @@ PAGES.compare = (d) => {
       barFigure(
         'time',
         'Time of a step',
-        'Mean of the ranks over the timed steps. What a rank does not wait is counted as computing; ' +
-          'communication that hides behind computation is not seen.',
+        'Mean of the ranks and of all timed steps. The table’s “step, ms” is the median step, which a slow step ' +
+          'does not move, so the two differ. What a rank does not wait is counted as computing; communication ' +
+          'that hides behind computation is not seen.',
         {
           title: 'Where the time of a step goes',
           unit: 'ms, mean of the ranks',

@@ -6,6 +6,7 @@
 #include "lib/cost/activations.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
+#include <inttypes.h>
 
 static const struct gpt_shape shapes[] = {{4, 128, 4, 64, 256}, {3, 96, 6, 40, 64}, {2, 320, 5, 16, 512},
                                           {12, 768, 12, 1024, 50304}};
@@ -37,6 +38,13 @@ static struct planned planned_of(struct plan p) {
     return planned;
 }
 
+static void expect_of(const struct gpt_shape *m, const char *what, int64_t bytes, int64_t right) {
+    if (bytes != right)
+        fail_msg("%s of a GPT with %d layers, %d channels, %d heads, %d tokens and a vocabulary of %d: you say %" PRId64
+                 ", right is %" PRId64, what, (int)m->layers, (int)m->hidden, (int)m->heads, (int)m->seq, (int)m->vocab,
+                 bytes, right);
+}
+
 static int64_t parameters(struct gpt_shape m) {
     int64_t n = -1;
     assert_ok(count_parameters(&m, &n));
@@ -46,14 +54,14 @@ static int64_t parameters(struct gpt_shape m) {
 /* GPT-2 small and XL, counted from the released weights; GPT-3, from table 2.1 of Brown et al. 2020 with GPT-2's
  * vocabulary. */
 TEST(test_parameters_of_known_models) {
-    assert_int_equal(parameters((struct gpt_shape){12, 768, 12, 1024, 50257}), 124439808);
-    assert_int_equal(parameters((struct gpt_shape){48, 1600, 25, 1024, 50257}), 1557611200);
-    assert_int_equal(parameters((struct gpt_shape){96, 12288, 96, 2048, 50257}), 174604259328);
+    expect_number("parameters of GPT-2 small", parameters((struct gpt_shape){12, 768, 12, 1024, 50257}), 124439808);
+    expect_number("parameters of GPT-2 XL", parameters((struct gpt_shape){48, 1600, 25, 1024, 50257}), 1557611200);
+    expect_number("parameters of GPT-3", parameters((struct gpt_shape){96, 12288, 96, 2048, 50257}), 174604259328);
     for (int i = 0; i < N_SHAPES; i++) {
         struct plan p = plan_of(&shapes[i]);
-        assert_int_equal(parameters(shapes[i]), gpt_n_params(&p));
+        expect_of(&shapes[i], "parameters", parameters(shapes[i]), gpt_n_params(&p));
     }
-    assert_int_equal(parameters((struct gpt_shape){1, 1, 1, 1, 1}), 2 + 25 + 2);
+    expect_number("parameters with every size 1", parameters((struct gpt_shape){1, 1, 1, 1, 1}), 2 + 25 + 2);
 }
 
 TEST(test_flops_are_those_of_the_mfu) {
@@ -67,6 +75,9 @@ TEST(test_flops_are_those_of_the_mfu) {
 
 /* Shapes in which every tensor is a whole number of cache lines, so that nothing is padded. */
 TEST(test_static_bytes_are_planned) {
+    static const char *const names[2][3] = {
+        {"bytes of parameters in fp32", "bytes of gradients in fp32", "bytes of the optimizer in fp32"},
+        {"bytes of parameters, mixed", "bytes of gradients, mixed", "bytes of the optimizer, mixed"}};
     for (int i = 0; i < N_SHAPES; i++)
         for (int mixed = 0; mixed <= 1; mixed++) {
             struct plan p = plan_of(&shapes[i]);
@@ -74,9 +85,10 @@ TEST(test_static_bytes_are_planned) {
             p.precision = mixed ? PRECISION_BF16 : PRECISION_FP32;
             struct planned planned = planned_of(p);
             assert_ok(count_static_bytes(&shapes[i], mixed, &s));
-            assert_int_equal(s.param, planned.bytes[ROLE_PARAM]);
-            assert_int_equal(s.grad, planned.bytes[ROLE_GRAD]);
-            assert_int_equal(s.optim, planned.bytes[ROLE_OPTIM]);
+            const char *const *what = names[mixed];
+            expect_of(&shapes[i], what[0], s.param, planned.bytes[ROLE_PARAM]);
+            expect_of(&shapes[i], what[1], s.grad, planned.bytes[ROLE_GRAD]);
+            expect_of(&shapes[i], what[2], s.optim, planned.bytes[ROLE_OPTIM]);
         }
 }
 
@@ -90,7 +102,8 @@ static void assert_layer(const struct gpt_shape *m, bool stored, enum plan_preci
     model->dropout = 0.1;
     struct planned planned = planned_of(p);
     assert_ok(count_layer_activations(m, MICRO_BATCH, element_bytes, stored, &bytes));
-    assert_int_equal(bytes, planned.layer);
+    expect_of(m, stored ? "bytes that a layer saves, attention stored" : "bytes that a layer saves", bytes,
+              planned.layer);
 }
 
 TEST(test_a_layer_saves_what_is_planned) {
@@ -108,7 +121,7 @@ TEST(test_stored_attention_is_the_papers) {
     }
     int64_t bytes = -1;
     assert_ok(count_layer_activations(&(struct gpt_shape){96, 12288, 96, 2048, 50257}, 1, 2, true, &bytes));
-    assert_int_equal(bytes, 114LL * 2048 * 12288);
+    expect_number("bytes that a layer of GPT-3 saves, attention stored", bytes, 114LL * 2048 * 12288);
 }
 
 TESTS(unit_test(test_parameters_of_known_models), unit_test(test_flops_are_those_of_the_mfu),

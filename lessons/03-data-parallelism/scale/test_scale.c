@@ -6,6 +6,7 @@
 #include "lessons/03-data-parallelism/scale/scale.h"
 #include "lib/base/rng.h"
 #include "tests/test.h"
+#include <stdio.h>
 #include <string.h>
 
 enum { N_MICRO = 3, MOST_TOKENS = 8 };
@@ -48,20 +49,50 @@ static double serial(enum counts counts, double *loss, double g[SCALE_C]) {
     return all;
 }
 
-struct outcome { enum status status; double loss, g[SCALE_C], off_loss, off_g; struct ledger_entry sent; };
+struct outcome {
+    enum status status;
+    double loss, g[SCALE_C], right_loss, right_g[SCALE_C];
+    struct ledger_entry sent;
+};
 
 static struct outcome run(enum counts counts) {
     struct outcome o = {.loss = 1e3, .g = {1e3, 1e3, 1e3, 1e3}};
     struct batch b;
-    double loss, g[SCALE_C];
     make_batch(&b, counts, comm_world_rank());
     group_ledger_reset(group_world());
     o.status = scale_step(group_world(), b.micro, N_MICRO, W, &o.loss, o.g);
     o.sent = group_ledger(group_world())->entry[COMM_ALL_REDUCE];
-    serial(counts, &loss, g);
-    o.off_loss = fabs(o.loss - loss);
-    for (int c = 0; c < SCALE_C; c++) o.off_g = fmax(o.off_g, isnan(o.g[c]) ? INFINITY : fabs(o.g[c] - g[c]));
+    serial(counts, &o.right_loss, o.right_g);
     return o;
+}
+
+/* Is it a number that a known mistake gives? */
+static const char *mistake_of(enum counts counts, int where, double value) {
+    struct batch b;
+    double sum = 0, means = 0;
+    for (int r = 0; r < comm_world_size(); r++) {
+        double loss = 0, g[SCALE_C] = {0}, own = 0;
+        make_batch(&b, counts, r);
+        for (int m = 0; m < N_MICRO; m++) microbatch_add(&b.micro[m], W, 1, &loss, g);
+        for (int m = 0; m < N_MICRO; m++) own += (double)n_tokens(counts, r, m);
+        sum += where < 0 ? loss : g[where];
+        if (own > 0) means += (where < 0 ? loss : g[where]) / own;
+    }
+    if (fabs(value - sum) <= 1e-9 * fabs(sum)) return ": yours is a sum that nothing divides";
+    if (fabs(value - means) <= 1e-9 * fabs(means)) return ": in yours each rank divides by its own tokens";
+    if (fabs(value * comm_world_size() - means) <= 1e-9 * fabs(means)) return ": yours is the mean of the ranks' means";
+    return "";
+}
+
+/* On all ranks; `where`: the element of the gradient, -1: the loss. */
+static void assert_number(const char *name, enum counts counts, int where, double value, double right) {
+    bool same = fabs(value - right) <= BOUND, all = agree_all(same);
+    char element[16] = "";
+    if (where >= 0) snprintf(element, sizeof element, "[%d]", where);
+    if (!same)
+        fail_msg("%s%s: you say %.10g, right is %.10g%s", name, element, value, right,
+                 mistake_of(counts, where, value));
+    if (!all) fail_msg("%s%s is wrong on another rank", name, element);
 }
 
 TEST(test_scale_counts_the_tokens_of_all_ranks) {
@@ -72,25 +103,24 @@ TEST(test_scale_counts_the_tokens_of_all_ranks) {
         enum status status = scale_count_tokens(group_world(), b.micro, N_MICRO, &count);
         bool right = agree_all(count == all);
         assert_ok(status);
-        assert_true(right);
+        if (count != all) fail_msg("tokens of all ranks: you say %.17g, right is %.17g", count, all);
+        if (!right) fail_msg("another rank has another number of tokens of all ranks");
     }
 }
 
 TEST(test_scale_gradient_is_that_of_the_whole_batch) {
     for (enum counts counts = EVEN; counts <= UNEVEN; counts++) {
         struct outcome o = run(counts);
-        double off = agree_max(o.off_g);
         assert_ok(o.status);
-        assert_close(off, 0, BOUND);
+        for (int c = 0; c < SCALE_C; c++) assert_number("g", counts, c, o.g[c], o.right_g[c]);
     }
 }
 
 TEST(test_scale_loss_is_the_mean_over_all_tokens) {
     for (enum counts counts = EVEN; counts <= UNEVEN; counts++) {
         struct outcome o = run(counts);
-        double off = agree_max(o.off_loss);
         assert_ok(o.status);
-        assert_close(off, 0, BOUND);
+        assert_number("loss", counts, -1, o.loss, o.right_loss);
     }
 }
 
@@ -109,8 +139,10 @@ TEST(test_scale_sums_once_a_step) {
     double most = comm_algorithm_bytes(COMM_ALL_REDUCE, n, (2 + SCALE_C) * sizeof(double));
     bool few = agree_all(o.sent.calls <= 3 && o.sent.bytes <= most), some = agree_all(o.sent.calls >= 1);
     assert_ok(o.status);
-    assert_true(some);
-    assert_true(few);
+    if (o.sent.calls < 1) fail_msg("this rank has called no all-reduce, and each rank has a part of the sums");
+    if (!few || !some)
+        fail_msg("this rank makes %d all-reduces of %g bytes a step; at most 3 of %g bytes together are needed",
+                 (int)o.sent.calls, o.sent.bytes, most);
 }
 
 /* DistributedDataParallel computes the mean over ranks of factor x (mean over own tokens). */

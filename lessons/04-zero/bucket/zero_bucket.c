@@ -1,6 +1,6 @@
 /* Reduce-scatter of gradients in buckets: the starting file of lesson 04, exercise "bucket". It replaces
  * zero/zero_bucket.c. zero/zero_bucket.h has each function's contract; lesson 04 explains it ("Stage 2: buckets on
- * their way to their owners"). The function that predicts the sequence of gradients is given.
+ * their way to their owners"). zero/zero_bucket_plan.c predicts the sequence of gradients, and calls steps 1 to 3.
  *
  * A reduce-scatter for each gradient would pay its latency hundreds of times per step, so gradients are sent in
  * buckets. Each param is cut into n equal shards by itself (so that tied copies on two pipeline stages are cut alike).
@@ -16,87 +16,62 @@
  * Two slots alternate: one bucket is filled while the other is in flight. The order of gradients is computed from the
  * rows and the schedule, so every bucket's size, and the memory of the slots, is known before the first step.
  *
+ * There are three types:
+ *
+ *   struct zero_buckets   (zero/zero_bucket.h) the sequence, its buckets, their slots, and where the step is
+ *   struct program        (lib/program/program.h) has the params: a param's grad_type.dtype, shard_axis, shard_n (the
+ *                         elements of one shard), own_first, grad, name; and place, this rank's
+ *   struct group          (lib/comm/comm.h) the ranks of a reduce-scatter
+ *
+ * Grade after step 2, and after step 3: a claim more holds each time, before anything is sent.
+ *
  * Source: Rajbhandari et al. 2020, section 5; DeepSpeed's stage_1_and_2.py for the practice. */
 #include "zero/zero_bucket.h"
 
 #include "lib/base/grow.h"
-#include "lib/program/gradients.h"
 #include "zero/zero_pack.h" /* zero_pack, zero_add: the operations on elements */
-#include <stdlib.h>
 
-/* ---- predicting ---- */
-static void predict(struct zero_buckets *z, const struct compiled *c, bool every) {
-    struct row_walk at = {.ends = !every};
-    for (const struct row *r; (r = schedule_next_row(c->schedule, c->chunks, &at));) {
-        if (r->kind != ROW_GRAD_READY || (!every && !row_is_final(r, at.action))) continue;
-        z->params = table_grow(z->params, z->n_params, sizeof *z->params);
-        z->params[z->n_params++] = r->id;
-    }
-}
+/* ---- buckets and slots ---- */
 
-/* z->params[0 .. n_params) is the sequence. Cut it into z->buckets, in order. A gradient joins the last bucket if both
- * have the same dtype and axis (shard_axis), and the bucket's n_ranks parts together have fewer than `bytes` bytes.
- * Otherwise the gradient starts a new bucket, whose n_ranks is the size of the axis (mesh_size; p->place is this
+/* TODO 1. z->params[0 .. n_params) is the sequence. Cut it into z->buckets, in order. A gradient joins the last bucket
+ * if both have the same dtype and axis (shard_axis), and the bucket's n_ranks parts together have fewer than `bytes`
+ * bytes. Otherwise the gradient starts a new bucket, whose n_ranks is the size of the axis (mesh_size; p->place is this
  * rank's). A bucket's count is the number of elements of one part: the sum of shard_n of its params. dtype_size
- * (lib/device/dtype.h) is the bytes of an element; table_grow (lib/base/grow.h) allocates as in predict. */
-static enum status cut(struct zero_buckets *z, const struct program *p, int64_t bytes) {
+ * (lib/device/dtype.h) is the bytes of an element. A place for a bucket more: z->buckets = table_grow(z->buckets, z->n,
+ * sizeof *z->buckets). */
+enum status zero_buckets_cut(struct zero_buckets *z, const struct program *p, int64_t bytes) {
     (void)z, (void)p, (void)bytes;
     return FAIL(E_TODO, "cutting the sequence into buckets is still to be written");
 }
 
-/* Bucket i uses slot i % ZERO_SLOTS. How large must a slot be? No bucket is in flight yet. */
-static enum status size_slots(struct zero_buckets *z) {
+/* TODO 2. Bucket i uses slot i % ZERO_SLOTS. How large must a slot be? No bucket is in flight yet. */
+enum status zero_buckets_size(struct zero_buckets *z) {
     (void)z;
     return FAIL(E_TODO, "the sizes of the slots are still to be written");
 }
 
-enum status zero_buckets_init(struct zero_buckets *z, const struct compiled *c, bool every, int64_t bytes) {
-    *z = (struct zero_buckets){0};
-    predict(z, c, every);
-    TRY(cut(z, c->program, bytes));
-    return size_slots(z);
-}
-
-void zero_buckets_fini(struct zero_buckets *z) {
-    free(z->params);
-    free(z->buckets);
-    *z = (struct zero_buckets){0};
-}
-
-/* ---- memory and bill ---- */
-
-/* The bytes of both slots, each with a `full` and a `shard`. arena_align(end) is the next legal offset of an array. */
-int64_t zero_buckets_comm_bytes(const struct zero_buckets *z) {
-    (void)z;
+/* TODO 3. Where the `full` and the `shard` of each slot lie in comm memory, and the bytes of all. arena_align(end) is
+ * the next legal offset of an array. With base NULL only the bytes are asked for. */
+int64_t zero_buckets_lay_out(struct zero_buckets *z, char *base) {
+    (void)z, (void)base;
     return 0;
-}
-
-/* `comm` has zero_buckets_comm_bytes bytes. Set the address of every `full` and `shard` in it, and keep the device for
- * the copies. */
-void zero_buckets_place(struct zero_buckets *z, const struct device *device, void *comm) {
-    (void)z, (void)device, (void)comm;
-}
-
-/* Bill one reduce-scatter per bucket (bill_exchange, lib/program/bill.h): over its axis, BEHIND_BACKWARD, with the
- * number of elements of the whole bucket. Its packing, which the planner prices, is twice the bytes of the whole bucket
- * and three times the bytes of the received shard. */
-void zero_buckets_bill(const struct zero_buckets *z, const struct mesh_place *place, struct bill *bill) {
-    (void)z, (void)place, (void)bill;
 }
 
 /* ---- running ---- */
 
-/* 1. Check that `param` is the predicted one. 2. Before a bucket's first gradient, wait for the slot's reduce-scatter
- * in flight. 3. Pack the shards rank by rank. 4. With the bucket's last gradient, call comm_reduce_scatter_start. The
- * received sum goes to this rank's gradient: to w->grad if only the own shard is kept (RESIDENT_OWN), otherwise to its
- * element own_first. */
+/* TODO 4. (a) Check that `param` is the predicted one; otherwise E_INTERNAL, "gradient 3 of the step is that of w8, and
+ * not the predicted one": 3 counts the step's gradients from 0, w8 is the param's name. (b) Before a bucket's first
+ * gradient, wait for the slot's reduce-scatter in flight. (c) Pack the shards rank by rank. (d) With the bucket's last
+ * gradient, call comm_reduce_scatter_start. The received sum goes to this rank's gradient: to w->grad if only the own
+ * shard is kept (RESIDENT_OWN), otherwise to its element own_first. */
 enum status zero_buckets_ready(struct zero_buckets *z, const struct program *p, int param, const void *buffer,
                                bool accumulate, const struct group *group) {
     (void)z, (void)p, (void)param, (void)buffer, (void)accumulate, (void)group;
     return FAIL(E_TODO, "taking a gradient into its bucket is still to be written");
 }
 
-/* Check that all predicted gradients have come, wait for all reduce-scatters in flight, and prepare the next step. */
+/* TODO 5. Check that all predicted gradients have come; otherwise E_INTERNAL, "3 gradients of 20 came before the end of
+ * backward". Wait for all reduce-scatters in flight, and prepare the next step. */
 enum status zero_buckets_finish(struct zero_buckets *z, const struct program *p, bool accumulate) {
     (void)z, (void)p, (void)accumulate;
     return FAIL(E_TODO, "waiting for the buckets is still to be written");

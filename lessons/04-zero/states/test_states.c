@@ -24,6 +24,27 @@ TEST(test_states_of_the_papers_example) {
     }
 }
 
+/* An optimizer that is drawn in each run: 1 to 4 bytes of a weight and of a gradient, 0 to 16 of states. */
+static struct states drawn_states(void) {
+    return (struct states){(double)test_drawn(1, 4), (double)test_drawn(1, 4), (double)test_drawn(0, 16)};
+}
+
+TEST(test_states_of_any_optimizer) {
+    for (int i = 0; i < 100; i++) {
+        struct states x = drawn_states();
+        int stage = (int)test_drawn(0, 3), n = (int)test_drawn(1, 300);
+        double bytes = NAN, params = NAN, right = zero_bytes_per_param(stage, n, x.weight, x.grad, x.optim);
+        assert_ok(states_per_param(stage, n, x, &bytes));
+        if (!(fabs(bytes - right) <= 1e-12))
+            fail_msg("%g, %g and %g bytes of weight, gradient and states, stage %d, %d ranks: you say %.10g bytes a "
+                     "parameter, right is %.10g", x.weight, x.grad, x.optim, stage, n, bytes, right);
+        assert_ok(states_largest_model(stage, n, x, 40e9, &params));
+        if (!(fabs(params * right - 40e9) <= 1))
+            fail_msg("%g, %g and %g bytes of weight, gradient and states, stage %d, %d ranks, 40e9 bytes: you say "
+                     "%.10g parameters, right is %.10g", x.weight, x.grad, x.optim, stage, n, params, 40e9 / right);
+    }
+}
+
 /* GPUs of 80e9 bytes, from one rank to 64. */
 TEST(test_states_largest_model_just_fits) {
     for (int stage = 0; stage <= 3; stage++)
@@ -115,6 +136,7 @@ TEST(test_states_of_a_rank_are_the_planners) {
         }
 }
 
-TESTS(unit_test(test_states_of_the_papers_example), unit_test(test_states_largest_model_just_fits),
+TESTS(unit_test(test_states_of_the_papers_example), unit_test(test_states_of_any_optimizer),
+      unit_test(test_states_largest_model_just_fits),
       unit_test(test_states_fewest_ranks_is_the_first_that_fits),
       unit_test(test_states_sent_counts_gathers_and_scatters), unit_test(test_states_of_a_rank_are_the_planners))

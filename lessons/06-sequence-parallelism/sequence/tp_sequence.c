@@ -11,79 +11,48 @@
  * into and out of scratch (c->work): it transposes a matrix whose elements are pieces of T/tp tokens. With B = 1 the
  * orders are equal, and no scratch is needed.
  *
- * The next step needs forward of both ops and backward of sp_exit at once, so wait for them. Backward of sp_enter is
- * asynchronous: start the exchange; a later row waits for c->request. Its operands and scratch stay until then. */
+ * There are two types:
+ *
+ *   struct call       (lib/ops/op.h) one row's operands: in[0] and out[0] forward, dout[0] and din[0] backward, each
+ *                     with data and type (type->dtype, type->shape.axis[0].n is B or of axis[1] the tokens, type_n and
+ *                     type_bytes of it); work, group, device, request; step->parts is tp
+ *   struct exchange   (lib/comm/exchange.h) what a row sends, for the bill: op, count (of the whole), dtype
+ *
+ * tp/tp_ops.c makes the ops of these functions. Begin with sp_enter_forward and B = 1: it is one line. */
 #include "tp/tp_sequence.h"
 
 #include "lib/comm/comm_request.h"
 #include "lib/comm/exchange.h"
-#include "lib/ops/kernels.h"
 #include "lib/ops/pieces.h"
-#include "lib/ops/shapes.h"
-#include <inttypes.h>
 
-/* ---- shapes: T whole, T cut ---- */
-static enum status enter_shape(const struct call *c, struct type out[MAX_OUT]) {
-    TRY(shape_expect_tags(c, 0, "BTC"));
-    out[0] = *c->in[0].type;
-    out[0].shape.axis[1] = axis_whole('T', out[0].shape.axis[1].global);
-    return OK;
+/* ---- kernels: TODO. The next step needs forward of both and backward of sp_exit at once, so wait for them ---- */
+enum status sp_enter_forward(const struct call *c) {
+    (void)c;
+    return FAIL(E_TODO, "sp_enter's forward is still to be written");
 }
-
-static enum status exit_shape(const struct call *c, struct type out[MAX_OUT]) {
-    TRY(shape_expect_tags(c, 0, "BTC"));
-    out[0] = *c->in[0].type;
-    struct axis *t = &out[0].shape.axis[1];
-    if (t->global % c->step->parts)
-        return FAIL(E_CONFIG, "sp: tp=%d does not divide seq=%" PRId64, c->step->parts, t->global);
-    t->n = t->global / c->step->parts;
-    t->first = t->n * c->step->part;
-    return OK;
+enum status sp_exit_backward(const struct call *c) {
+    (void)c;
+    return FAIL(E_TODO, "sp_exit's backward is still to be written");
 }
 
-static enum status refuse_accumulate(const struct call *c) {
-    if (!c->accumulate) return OK;
-    return FAIL(E_INTERNAL, "%s's input has another consumer; its gradient cannot be exchanged in place",
-                c->step->op->name);
+enum status sp_exit_forward(const struct call *c) {
+    (void)c;
+    return FAIL(E_TODO, "sp_exit's forward is still to be written");
+}
+/* Asynchronous: start the exchange with c->request; a later row waits. Its operands and scratch stay until then. */
+enum status sp_enter_backward(const struct call *c) {
+    (void)c;
+    return FAIL(E_TODO, "sp_enter's backward is still to be written");
 }
 
-/* ---- kernels: TODO. Backward ones begin with refuse_accumulate ---- */
-static enum status enter_forward(const struct call *c) {
-    return FAIL(E_TODO, "%s: forward is yours to write", c->step->op->name);
-}
-static enum status enter_backward_input(const struct call *c) {
-    TRY(refuse_accumulate(c));
-    return FAIL(E_TODO, "%s: backward is yours to write", c->step->op->name);
-}
-
-static enum status exit_forward(const struct call *c) {
-    return FAIL(E_TODO, "%s: forward is yours to write", c->step->op->name);
-}
-static enum status exit_backward_input(const struct call *c) {
-    TRY(refuse_accumulate(c));
-    return FAIL(E_TODO, "%s: backward is yours to write", c->step->op->name);
-}
-
-/* ---- work and exchanges: TODO ---- */
-/* Bytes of scratch that a row of each op needs. */
-static int64_t work(const struct call *c, enum row_kind kind) {
-    (void)c, (void)kind;
+/* ---- work and exchanges: TODO. enters: a row of sp_enter, else of sp_exit; of forward, or of backward ---- */
+/* Bytes of scratch. */
+int64_t sp_work(const struct call *c, bool enters, bool forward) {
+    (void)c, (void)enters, (void)forward;
     return 0;
 }
-/* Set op, count (of the whole) and dtype of a row's exchanges (lib/comm/exchange.h), and return their number. */
-static int exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
-    (void)c, (void)kind, (void)out;
+/* Set a row's exchanges, and return their number. */
+int sp_exchanges(const struct call *c, bool enters, bool forward, struct exchange out[MAX_EXCHANGES]) {
+    (void)c, (void)enters, (void)forward, (void)out;
     return 0;
 }
-
-const struct op op_sp_enter = {
-    .name = "sp_enter", .typing = TYPING_GATHER, .shape = enter_shape, .has_backward_input = true,
-    .async_backward = true, .work = work, .exchanges = exchanges,
-    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}),
-                WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({enter_forward, enter_backward_input, NULL}))}};
-
-const struct op op_sp_exit = {
-    .name = "sp_exit", .typing = TYPING_SCATTER, .shape = exit_shape, .has_backward_input = true, .work = work,
-    .exchanges = exchanges,
-    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({exit_forward, exit_backward_input, NULL}),
-                WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({exit_forward, exit_backward_input, NULL}))}};

@@ -6,11 +6,10 @@
 #include "driver/setup.h"
 #include "models/gpt/gpt.h"
 #include "pp/pp.h"
+#include "tests/layout_table.h"
 #include "tests/test.h"
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A cluster and a model: ranks, ranks per node; bytes of memory per rank; bytes/s that a rank sends within a node and
  * between nodes; flop/s of a rank. */
@@ -21,61 +20,11 @@ static const struct puzzle PUZZLES[N_PUZZLES] = {
     {32, 8, 12e9, 200e9, 5e9, 150e12, "--model gpt3-6.7b --precision bf16 --global-batch 256 --loss-chunk 0", 6.5,
      5.9}};
 
-/* ---- reading ---- */
-/* Options that a layout may set; the model and the cluster are given. */
-static const char *const ALLOWED[] = {"dp", "tp", "pp", "sp", "zero", "recompute", "micro-batch", "schedule", "chunks"};
-
-static enum status allow(const char *word) {
-    for (size_t i = 0; i < sizeof ALLOWED / sizeof *ALLOWED; i++) {
-        size_t n = strlen(ALLOWED[i]);
-        if (!strncmp(word, "--", 2) && !strncmp(word + 2, ALLOWED[i], n) && (!word[n + 2] || word[n + 2] == '='))
-            return OK;
-    }
-    return word[0] == '-'
-               ? FAIL(E_FORMAT,
-                      "%s is given; a layout may say dp, tp, pp, sp, zero, recompute, micro-batch, schedule, chunks",
-                      word)
-               : OK;
-}
-
-/* The options after "N:" in the file that SUBMISSION names. */
-static enum status read_layout(int number, char text[512]) {
-    const char *path = getenv("SUBMISSION");
-    FILE *file = path ? fopen(path, "r") : NULL;
-    char line[512];
-    bool found = false;
-    if (!file) return FAIL(E_IO, "cannot open the table %s", path ? path : "(SUBMISSION is not set)");
-    while (fgets(line, sizeof line, file))
-        if (line[0] == '0' + number && line[1] == ':') snprintf(text, 512, "%s", line + 2), found = true;
-    fclose(file);
-    if (!found) return FAIL(E_FORMAT, "there is no line \"%d: ...\"", number);
-    return strchr(text, '?') ? FAIL(E_TODO, "layout %d is yours to choose", number) : OK;
-}
-
-enum { MOST_WORDS = 64 };
-static enum status split(char *text, char *argv[MOST_WORDS], int *argc, bool check) {
-    for (char *word = strtok(text, " \t\r\n"); word; word = strtok(NULL, " \t\r\n")) {
-        if (*argc == MOST_WORDS) return FAIL(E_FORMAT, "too many words");
-        if (check) TRY(allow(word));
-        argv[(*argc)++] = word;
-    }
-    return OK;
-}
-
 static enum status parse(const struct puzzle *p, char *layout, struct plan *plan) {
-    char given[256], *argv[MOST_WORDS];
-    int argc = 0;
-    struct options *o = NULL;
+    char given[256];
     snprintf(given, sizeof given, "%s --device cpu", p->model);
-    TRY(split(given, argv, &argc, false));
-    TRY(split(layout, argv, &argc, true));
-    memset(plan, 0, sizeof *plan);
-    TRY(recipe_options_create(NULL, plan, &o));
-    enum status status = options_parse(o, argc, argv);
-    if (status == OK) status = recipe_preset(plan, o);
-    if (status == OK) status = plan_settle(plan, p->ranks);
-    options_destroy(&o);
-    return status;
+    TRY(layout_parse(given, layout, "dp, tp, pp, sp, zero, recompute, micro-batch, schedule, chunks", plan));
+    return plan_settle(plan, p->ranks);
 }
 
 /* ---- estimate of a layout, as in layout.txt ---- */
@@ -115,10 +64,10 @@ static enum status estimate(const struct puzzle *p, const struct plan *plan, str
 }
 
 static enum status judge(int number, struct estimate *e) {
-    char text[512];
+    char text[LAYOUT_BYTES];
     struct plan plan;
     const struct puzzle *p = &PUZZLES[number - 1];
-    TRY(read_layout(number, text));
+    TRY(layout_read(number, text));
     TRY(parse(p, text, &plan));
     TRY(estimate(p, &plan, e));
     printf("    layout %d: dp %" PRId64 " tp %" PRId64 " pp %" PRId64

@@ -33,9 +33,9 @@ static int count(enum along along, int size) {
 }
 
 TEST(test_mesh_counts_groups_of_96_ranks) {
-    assert_int_equal(count(ALONG_TP, TP), 12);
-    assert_int_equal(count(ALONG_PP, PP), 24);
-    assert_int_equal(count(ALONG_DP, DP), 32);
+    expect_number("groups along tp, of 8 ranks each, in a mesh of 96", count(ALONG_TP, TP), 12);
+    expect_number("groups along pp, of 4 ranks each, in a mesh of 96", count(ALONG_PP, PP), 24);
+    expect_number("groups along dp, of 3 ranks each, in a mesh of 96", count(ALONG_DP, DP), 32);
 }
 
 TEST(test_mesh_trains_in_three_dimensions) {
@@ -49,7 +49,7 @@ TEST(test_mesh_trains_in_three_dimensions) {
     bool meshed = agree_all(mesh_init(&mesh, &(struct mesh_sizes){.dp = n}) == OK);
     meshed = meshed && agree_all(group_size(mesh.group[AXIS_MESH]) == n && mesh.place.rank.dp == comm_world_rank());
     mesh_fini(&mesh);
-    assert_true(meshed);
+    if (!meshed) fail_msg("with dp=%d, the mesh has not all %d ranks, or a rank has another dp than its number", n, n);
     enum status status = reference_init(&ref, &plan);
     plan.micro_batch = 2;
     plan.mesh.dp = n >= 8 ? 2 : 1;

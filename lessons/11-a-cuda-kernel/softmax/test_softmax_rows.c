@@ -1,11 +1,9 @@
 /* ranks: 1  device: simt */
 /* Softmax over rows, compared with fp64. A report of the memory checker fails the running test. */
 #include "lessons/11-a-cuda-kernel/softmax/softmax_rows.h"
-#include "tests/simt/simt_test.h"
-#include "tests/test.h"
+#include "tests/simt/kernel_test.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct { int R, C; } sizes[] = {{1, 1}, {3, 2}, {4, 31}, {2, 32}, {5, 33}, {3, 100}, {3, 127}, {2, 257},
@@ -15,15 +13,6 @@ enum { N_SIZES = sizeof sizes / sizeof *sizes };
 /* x and y on the device, of exactly R C floats each, with checked bounds. y is NaN at first. */
 struct rows { int R, C; float *x, *y; enum status status; };
 
-/* Exactly n floats. A write after them is reported, and hits unused memory. */
-static float *device_floats(size_t n) {
-    enum { SLACK = 1 << 17 };
-    float *at = aligned_alloc(256, (n * sizeof *at + SLACK) / 256 * 256);
-    assert_non_null(at);
-    for (size_t i = 0; i < n; i++) at[i] = NAN;
-    simt_memory_allocated(at, n * sizeof *at);
-    return at;
-}
 static struct rows rows_create(int R, int C, float scale, float shift) {
     size_t n = (size_t)R * (size_t)C;
     struct rows rows = {R, C, device_floats(n), device_floats(n), OK};
@@ -31,20 +20,13 @@ static struct rows rows_create(int R, int C, float scale, float shift) {
     return rows;
 }
 static void rows_destroy(struct rows *rows) {
-    float *both[] = {rows->x, rows->y};
-    for (int i = 0; i < 2; i++) simt_memory_freed(both[i]), free(both[i]);
+    device_free(rows->x);
+    device_free(rows->y);
 }
 
-/* Run the kernel synchronously, with any linked fake of the runtime. */
 static void run(struct rows *rows, enum simt_order order) {
-    void (*submit)(void *, void (*)(void *), void *, size_t) = simt_submit;
-    enum simt_order before = simt_get_order();
-    simt_submit = NULL;
-    simt_set_order(order);
-    rows->status = softmax_rows(rows->y, rows->x, rows->R, rows->C);
-    simt_set_order(before);
-    simt_submit = submit;
-    if (simt_take_error()) rows->status = FAIL(E_DEVICE, "%s", simt_error_text());
+    struct kernel_run before = kernel_begin(order);
+    rows->status = kernel_end(before, softmax_rows(rows->y, rows->x, rows->R, rows->C));
 }
 
 /* Bound of y / want - 1. x - m (here up to 16) has a relative error of 2^-24, which exp turns into a relative error of

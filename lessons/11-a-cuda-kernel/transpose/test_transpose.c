@@ -1,37 +1,13 @@
 /* ranks: 1  device: simt */
 /* The transpose's numbers, and separately its memory traffic. A report of the memory checker fails the running test. */
 #include "lessons/11-a-cuda-kernel/transpose/transpose.h"
-#include "tests/simt/simt_test.h"
-#include "tests/test.h"
+#include "tests/simt/kernel_test.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
-/* Exactly n floats. A write after them is reported, and hits unused memory. */
-static float *device_floats(size_t n) {
-    enum { SLACK = 1 << 17 };
-    float *at = aligned_alloc(256, (n * sizeof *at + SLACK) / 256 * 256);
-    assert_non_null(at);
-    for (size_t i = 0; i < n; i++) at[i] = NAN;
-    simt_memory_allocated(at, n * sizeof *at);
-    return at;
-}
-static void device_free(float *at) {
-    simt_memory_freed(at);
-    free(at);
-}
-
-/* Run the kernel synchronously, with any linked fake of the runtime. */
 static enum status run(float *y, const float *x, int R, int C, enum simt_order order) {
-    void (*submit)(void *, void (*)(void *), void *, size_t) = simt_submit;
-    enum simt_order before = simt_get_order();
-    simt_submit = NULL;
-    simt_set_order(order);
-    enum status status = transpose(y, x, R, C);
-    simt_set_order(before);
-    simt_submit = submit;
-    if (simt_take_error()) return FAIL(E_DEVICE, "%s", simt_error_text());
-    return status;
+    struct kernel_run before = kernel_begin(order);
+    return kernel_end(before, transpose(y, x, R, C));
 }
 
 /* Transpose one matrix, and return the traffic. *wrong: the index of the first wrong number in y, R C if all are right;

@@ -288,9 +288,8 @@ static void stop_everywhere(bool power) {
             bool whole = power ? always_found(&p, told(s, s->n_before - 1), told(s, s->n_before))
                                : found_now(&p, told(s, s->n_before - 1), told(s, s->n_before));
             if (!whole)
-                print_message("    %s, %s operation %d of %d: neither the old state nor the new one is found\n",
-                              s->what, power ? "the power goes in" : "killed in", k + 1, n);
-            assert_true(whole);
+                fail_msg("%s, %s operation %d of %d: neither the old state nor the new one is found", s->what,
+                         power ? "the power goes in" : "killed in", k + 1, n);
         }
     }
 }

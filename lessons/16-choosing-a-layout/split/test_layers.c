@@ -1,6 +1,6 @@
 /* ranks: 1  device: cpu
  *
- * One claim per test, with splits that can be found by hand. planner/test_split.c has random splits. */
+ * One claim per test, with splits that can be found by hand. planner/test_choose.c has random splits. */
 #include "driver/recipe.h"
 #include "planner/choose.h"
 #include "planner/split.h"
@@ -14,8 +14,9 @@ enum { MOST_STAGES = 8 };
 /* The split as text, "8 8 8 6". Static storage. */
 static const char *split_text(int n, int64_t layers, double layer_s, const double *fixed_s, const int64_t *most) {
     static char text[128];
-    int64_t layers_of[MOST_STAGES] = {0};
-    assert_ok(split_layers(n, layers, layer_s, fixed_s, most, layers_of));
+    int64_t *layers_of = test_block((size_t)n * sizeof *layers_of);
+    assert_ok(split_layers(n, layers, layer_s, test_block_of(fixed_s, (size_t)n * sizeof *fixed_s),
+                           test_block_of(most, (size_t)n * sizeof *most), layers_of));
     for (int i = 0, at = 0; i < n; i++)
         at += snprintf(text + at, sizeof text - (size_t)at, "%s%d", i ? " " : "", (int)layers_of[i]);
     return text;

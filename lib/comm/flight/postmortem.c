@@ -1,13 +1,9 @@
 /* Merging flight records: see postmortem.h. */
 #include "lib/comm/flight/postmortem.h"
 
-#include "lib/comm/comm.h"
-
 #include <stdlib.h>
 
 static const double silence_s = 1;
-
-static bool is_message(const struct flight_row *row) { return row->op == COMM_SEND || row->op == COMM_RECV; }
 
 static int64_t called(const struct flight_set *set, int rank, uint32_t hash) {
     const struct flight_group *group = set->ring[rank] ? flight_group_find(set->ring[rank], hash) : NULL;
@@ -38,7 +34,7 @@ static enum status collect(const struct flight_set *set, struct calls *calls) {
     for (int r = 0; r < set->size; r++)
         for (int64_t i = 1; set->ring[r] && i <= FLIGHT_ROWS; i++) {
             const struct flight_row *row = flight_row_at(set->ring[r], flight_dropped(set->ring[r]) + i);
-            if (row && !is_message(row)) calls->at[calls->n++] = (struct call){row, r};
+            if (row && !flight_is_message(row)) calls->at[calls->n++] = (struct call){row, r};
         }
     qsort(calls->at, calls->n, sizeof *calls->at, by_group);
     return OK;
@@ -138,7 +134,7 @@ static void look_at_ranks(const struct flight_set *set, struct postmortem *p) {
         const struct flight_row *row = p->of[r].waits;
         if (!row) continue;
         bool known = row->peer >= 0 && row->peer < set->size && row->peer != r;
-        p->of[r].waits_for = !is_message(row) ? missing_of(set, p, row) : known ? row->peer : -1;
+        p->of[r].waits_for = !flight_is_message(row) ? missing_of(set, p, row) : known ? row->peer : -1;
     }
 }
 
@@ -146,7 +142,7 @@ static void look_at_ranks(const struct flight_set *set, struct postmortem *p) {
 
 static bool waits_in(const struct postmortem_rank *rank, const struct flight_row *row) {
     return rank->waits && rank->waits->group == row->group && rank->waits->sequence == row->sequence &&
-           is_message(rank->waits) == is_message(row);
+           flight_is_message(rank->waits) == flight_is_message(row);
 }
 
 /* The row of this rank for the same collective, if the rank has called it and it is not done; or else NULL. */
@@ -154,8 +150,8 @@ static const struct flight_row *open_row(const struct flight_set *set, int rank,
     const struct flight *f = set->ring[rank];
     for (int i = 0; f && i < FLIGHT_ROWS; i++) {
         const struct flight_row *mine = &f->row[i];
-        if (mine->number > 0 && mine->group == row->group && mine->sequence == row->sequence && !is_message(mine) &&
-            !is_message(row))
+        if (mine->number > 0 && mine->group == row->group && mine->sequence == row->sequence &&
+            !flight_is_message(mine) && !flight_is_message(row))
             return mine->state < FLIGHT_QUEUED ? mine : NULL;
     }
     return NULL;
@@ -173,7 +169,7 @@ static void blame(const struct flight_set *set, struct postmortem *p, enum postm
     if (rank < 0) return;
     p->row = open_row(set, rank, p->other_row);
     int64_t n = called(set, rank, p->other_row->group);
-    if (!is_message(p->other_row) && n >= 0) p->behind = most_called(set, p->other_row->group) - n;
+    if (!flight_is_message(p->other_row) && n >= 0) p->behind = most_called(set, p->other_row->group) - n;
 }
 
 /* Follow "waits for" from rank to rank, to a rank that waits for none or is silent, at most once around a circle. */

@@ -4,7 +4,7 @@
  *   1 mismatch   members make different calls in the same collective; the earliest such collective counts
  *   2 missing    ranks wait in a call that a rank has not made. Of several missing ranks, blame one that is silent or
  *                waits for no other: if A waits for B and B for C, blame C
- *   3 circle     ranks wait for each other in a circle, because the order of their calls differs
+ *   3 circle     ranks wait for each other in a circle: one left its step early, a message is lost, or orders differ
  *   4 stuck      all members have called it, and it does not end: blame the silent rank, or that with the fewest hops
  * A rank is silent if it has given no sign of life for a second while others have: it is stopped, dead or computing.
  *
@@ -12,6 +12,7 @@
  * the host continues before the collective is done, so that a mismatch is found, but a wait only at its deadline. */
 #pragma once
 
+#include "lib/comm/comm.h"
 #include "lib/comm/flight/flight.h"
 
 enum postmortem_kind { POSTMORTEM_NONE, POSTMORTEM_MISMATCH, POSTMORTEM_MISSING, POSTMORTEM_CIRCLE, POSTMORTEM_STUCK };
@@ -39,6 +40,7 @@ struct postmortem {
     struct postmortem_rank *of;        /* [set->size]; owned */
 };
 
+static inline bool flight_is_message(const struct flight_row *r) { return r->op == COMM_SEND || r->op == COMM_RECV; }
 /** The rows of *out point into the set. @errors E_MEMORY @collective{none} */
 enum status postmortem_find(const struct flight_set *, struct postmortem *out);
 void postmortem_fini(struct postmortem *);

@@ -21,8 +21,11 @@ static void say_call(struct line *line, const struct flight_row *row) {
     else if (row->peer >= 0) say(line, " with root %d", row->peer);
 }
 
-/* A call's number and group as text: "#12 of dp (4 ranks), step 7" */
-static void say_where(struct line *line, const struct flight_set *set, int rank, const struct flight_row *row) {
+/* A call with its number and group as text: "barrier, #12 of dp (4 ranks), step 7"; ", " is `between` */
+static void say_numbered(struct line *line, const struct flight_set *set, int rank, const struct flight_row *row,
+                         const char *between) {
+    say_call(line, row);
+    say(line, "%s", between);
     const struct flight_group *group = flight_group_find(set->ring[rank], row->group);
     say(line, "#%lld of ", (long long)row->sequence);
     if (group) say(line, "%s (%d ranks)", group->name, group->size);
@@ -41,18 +44,14 @@ static void say_last(struct line *line, const struct flight_set *set, int rank, 
         return;
     }
     say(line, "called last ");
-    say_call(line, r->last);
-    say(line, ", ");
-    say_where(line, set, rank, r->last);
+    say_numbered(line, set, rank, r->last, ", ");
     say(line, " (%s)", states[r->last->state]);
 }
 
 static void say_waiting(struct line *line, const struct flight_set *set, const struct postmortem *p, int rank) {
     const struct postmortem_rank *r = &p->of[rank];
     say(line, "waits in ");
-    say_call(line, r->waits);
-    say(line, ", ");
-    say_where(line, set, rank, r->waits);
+    say_numbered(line, set, rank, r->waits, ", ");
     say_hops(line, r->waits);
     say(line, ", for %.1f s", r->waited_s);
     if (r->waits_for >= 0) say(line, ", for rank %d", r->waits_for);
@@ -75,9 +74,7 @@ void postmortem_rank_text(const struct flight_set *set, const struct postmortem 
 
 static void say_mismatch(struct line *line, const struct flight_set *set, const struct postmortem *p) {
     say(line, "rank %d calls ", p->rank);
-    say_call(line, p->row);
-    say(line, " as ");
-    say_where(line, set, p->rank, p->row);
+    say_numbered(line, set, p->rank, p->row, " as ");
     say(line, ", where rank %d calls ", p->other);
     say_call(line, p->other_row);
     if (p->mismatch == MISMATCH_SWAPPED) say(line, ": they are swapped with the next");
@@ -92,12 +89,9 @@ static void say_blamed(struct line *line, const struct flight_set *set, const st
         say_waiting(line, set, p, p->other);
         return;
     }
-    bool message = p->other_row->op == COMM_SEND || p->other_row->op == COMM_RECV;
-    say(line, message ? "rank %d is waited for in " : p->row ? "rank %d gets no further in "
-                                                            : "rank %d has not called ", p->rank);
-    say_call(line, p->other_row);
-    say(line, ", ");
-    say_where(line, set, p->other, p->other_row);
+    say(line, flight_is_message(p->other_row) ? "rank %d is waited for in "
+              : p->row ? "rank %d gets no further in " : "rank %d has not called ", p->rank);
+    say_numbered(line, set, p->other, p->other_row, ", ");
     if (p->row) say_hops(line, p->row);
     if (p->n_waiting)
         say(line, ", in which %d rank%s waited for %.1f s", p->n_waiting, p->n_waiting == 1 ? " has" : "s have",
@@ -110,6 +104,18 @@ static void say_blamed(struct line *line, const struct flight_set *set, const st
     else say_last(line, set, p->rank, &p->of[p->rank]);
 }
 
+/* What the steps and calls of the ranks in a circle show of its cause. */
+static const char *circle_cause(const struct postmortem *p) {
+    bool message = false, steps_differ = false;
+    for (int r = p->rank, n = 0; n == 0 || r != p->rank; n++, r = p->of[r].waits_for) {
+        message |= flight_is_message(p->of[r].waits);
+        steps_differ |= p->of[r].waits->step != p->other_row->step;
+    }
+    return steps_differ ? "in different steps, so one has left its step early"
+         : message ? "with a message in it, so a send or a receive is missing, or late"
+                   : "in one step, so their order differs, or a call is left out";
+}
+
 void postmortem_text(const struct flight_set *set, const struct postmortem *p, char *text, size_t bytes) {
     struct line line = {text, bytes, 0};
     *text = 0;
@@ -117,7 +123,7 @@ void postmortem_text(const struct flight_set *set, const struct postmortem *p, c
     case POSTMORTEM_NONE: say(&line, "no rank waits for another"); break;
     case POSTMORTEM_MISMATCH: say_mismatch(&line, set, p); break;
     case POSTMORTEM_CIRCLE:
-        say(&line, "ranks wait for each other in a circle, so their order differs: rank %d ", p->rank);
+        say(&line, "ranks wait for each other in a circle %s: rank %d ", circle_cause(p), p->rank);
         say_waiting(&line, set, p, p->rank);
         say(&line, "; rank %d ", p->other);
         say_waiting(&line, set, p, p->other);

@@ -139,15 +139,41 @@ TEST(test_another_count_type_or_reduction) {
     }
 }
 
-/* Ranks 0 and 1 call two groups in different orders: 0 waits in tp for 1, and 1 waits in dp for all. */
-TEST(test_circle) {
+/* Rank 0 waits for rank 1 in tp, in this step; rank 1 waits in dp for all. */
+static struct flight_set circle(int step) {
     struct flight_set set = rings();
-    call(&set, 0, 1, COMM_ALL_REDUCE, 9, 93), waits(&set, 0, 93);
+    call(&set, 0, 1, COMM_ALL_REDUCE, 9, 93)->step = step, waits(&set, 0, 93);
+    for (int r = 1; r < N; r++) call(&set, r, 0, COMM_BARRIER, 0, 94), waits(&set, r, 94);
+    return set;
+}
+
+TEST(test_circle) {
+    struct flight_set set = circle(7);
+    assert_verdict(&set, POSTMORTEM_CIRCLE, 0,
+                   "ranks wait for each other in a circle in one step, so their order differs, or a call is left out: "
+                   "rank 0 waits in all_reduce of 9 fp32, #0 of tp (2 ranks), step 7, for 7.0 s, for rank 1; rank 1 "
+                   "waits in barrier, #0 of dp (4 ranks), step 7, for 6.0 s, for rank 0");
+}
+
+TEST(test_circle_over_two_steps) {
+    struct flight_set set = circle(8);
+    assert_verdict(&set, POSTMORTEM_CIRCLE, 0,
+                   "ranks wait for each other in a circle in different steps, so one has left its step early: rank 0 "
+                   "waits in all_reduce of 9 fp32, #0 of tp (2 ranks), step 8, for 7.0 s, for rank 1; rank 1 waits in "
+                   "barrier, #0 of dp (4 ranks), step 7, for 6.0 s, for rank 0");
+}
+
+/* Rank 0 sends to rank 1, which waits in dp for all; a circle of which only one call is a message. */
+TEST(test_circle_with_a_message) {
+    struct flight_set set = rings();
+    struct flight_row *row = call(&set, 0, 1, COMM_SEND, 5, 93);
+    row->peer = 1, row->tag = 2;
+    waits(&set, 0, 93);
     for (int r = 1; r < N; r++) call(&set, r, 0, COMM_BARRIER, 0, 94), waits(&set, r, 94);
     assert_verdict(&set, POSTMORTEM_CIRCLE, 0,
-                   "ranks wait for each other in a circle, so their order differs: rank 0 waits in all_reduce of 9 "
-                   "fp32, #0 of tp (2 ranks), step 7, for 7.0 s, for rank 1; rank 1 waits in barrier, #0 of dp (4 "
-                   "ranks), step 7, for 6.0 s, for rank 0");
+                   "ranks wait for each other in a circle with a message in it, so a send or a receive is missing, or "
+                   "late: rank 0 waits in send of 5 fp32 to rank 1 with tag 2, #0 of tp (2 ranks), step 7, for 7.0 s, "
+                   "for rank 1; rank 1 waits in barrier, #0 of dp (4 ranks), step 7, for 6.0 s, for rank 0");
 }
 
 TEST(test_stuck_within) {
@@ -230,6 +256,7 @@ TEST(test_cut_takes_back_what_came_later) {
 
 TESTS(unit_test(test_nothing_is_wrong), unit_test(test_missing_call), unit_test(test_late_rank_at_the_end_of_a_chain),
       unit_test(test_swapped_calls), unit_test(test_left_out_call), unit_test(test_another_count_type_or_reduction),
-      unit_test(test_circle), unit_test(test_stuck_within), unit_test(test_message_that_nobody_sends),
+      unit_test(test_circle), unit_test(test_circle_over_two_steps), unit_test(test_circle_with_a_message),
+      unit_test(test_stuck_within), unit_test(test_message_that_nobody_sends),
       unit_test(test_without_a_record), unit_test(test_behind_beyond_the_ring),
       unit_test(test_cut_takes_back_what_came_later))

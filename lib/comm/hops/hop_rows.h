@@ -51,5 +51,11 @@ void hop_copy_out(const struct hop_shape *, const struct team *);
 void ring_reduce_scatter(const struct team *);
 void ring_all_gather(const struct team *);
 
+/** What the row of the hierarchical all-reduce is made of (hops_levels.c): rows; by closed forms for N nodes of L ranks
+ *  and S bytes, the bytes that a rank sends, and the seconds. hop_on_node_before: ranks below `rank` on the node. */
+int hop_on_node_before(const struct hop_shape *, int node, int rank);
+void levels_rows(const struct hop_shape *, int rank, struct hop_table *);
+double levels_bytes(int L, int N, double S), levels_seconds(int L, int N, double S, const struct hop_links *);
+
 extern const struct comm_algorithm hops_pairwise, hops_ring, hops_halving, hops_halving_near, hops_doubling, hops_tree,
     hops_double_tree, hops_hierarchical, hops_main, hops_message;

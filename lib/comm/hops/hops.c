@@ -62,6 +62,30 @@ struct range team_piece(const struct team *team, int i) {
     return team_pieces(team, wrap(team, i), wrap(team, i) + 1);
 }
 
+/* ---- two levels: the row of hops_levels.c ---- */
+int hop_on_node_before(const struct hop_shape *shape, int node, int rank) {
+    int n = 0;
+    for (int r = 0; r < rank; r++) n += hop_node(shape, r) == node;
+    return n;
+}
+static int on_node(const struct hop_shape *shape, int node) { return hop_on_node_before(shape, node, shape->n); }
+static int ranks_a_node(const struct hop_shape *shape) { return on_node(shape, hop_node(shape, 0)); }
+static bool equal_nodes(const struct hop_shape *shape) {
+    for (int r = 0; r < shape->n; r++)
+        if (on_node(shape, hop_node(shape, r)) != ranks_a_node(shape)) return false;
+    return true;
+}
+static struct hop_form levels_form(const struct hop_shape *shape, double S, const struct hop_links *links) {
+    int L = ranks_a_node(shape), N = shape->n / L;
+    return (struct hop_form){2 * (L - 1) + 2 * (N - 1), levels_bytes(L, N, S), levels_seconds(L, N, S, links)};
+}
+const struct comm_algorithm hops_hierarchical = {
+    "hierarchical",
+    "a reduce-scatter within each node, an all-reduce of each part between nodes, a gather within nodes",
+    "2 (L-1) + 2 (N-1)", "2 S (L-1)/L + 2 (S/L) (N-1)/N",
+    "2 (L-1) (a0 + S/L b0) + (L-1) S/L g + 2 (N-1) (a1 + S/(L N) b1) + (N-1) S/(L N) g",
+    1u << COMM_ALL_REDUCE, equal_nodes, "equally many ranks on each node", levels_rows, levels_form};
+
 /* ---- rows ---- */
 
 static void append(struct hop_table *table, const struct hop_row *row) {

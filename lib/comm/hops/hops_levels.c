@@ -10,26 +10,8 @@
 
 #include <stdlib.h>
 
-#define OP(op) (1u << COMM_##op)
-
-/* The number of ranks below `rank` that are on this node. */
-static int on_node_before(const struct hop_shape *shape, int node, int rank) {
-    int n = 0;
-    for (int r = 0; r < rank; r++) n += hop_node(shape, r) == node;
-    return n;
-}
-static int ranks_a_node(const struct hop_shape *shape) { return on_node_before(shape, hop_node(shape, 0), shape->n); }
-
-/* Does each node have the same number of ranks? */
-static bool fits(const struct hop_shape *shape) {
-    int of_a_node = ranks_a_node(shape);
-    for (int r = 0; r < shape->n; r++)
-        if (on_node_before(shape, hop_node(shape, r), shape->n) != of_a_node) return false;
-    return true;
-}
-
-static void levels_rows(const struct hop_shape *shape, int rank, struct hop_table *table) {
-    int n = shape->n, node = hop_node(shape, rank), place = on_node_before(shape, node, rank);
+void levels_rows(const struct hop_shape *shape, int rank, struct hop_table *table) {
+    int n = shape->n, node = hop_node(shape, rank), place = hop_on_node_before(shape, node, rank);
     int n_inside = 0, n_between = 0, me_between = 0;
     int *ranks = malloc(2 * (size_t)n * sizeof *ranks), *inside = ranks, *between = ranks + n;
     if (!ranks) {
@@ -38,7 +20,7 @@ static void levels_rows(const struct hop_shape *shape, int rank, struct hop_tabl
     }
     for (int r = 0; r < n; r++) {
         if (hop_node(shape, r) == node) inside[n_inside++] = r;
-        if (on_node_before(shape, hop_node(shape, r), r) != place) continue;
+        if (hop_on_node_before(shape, hop_node(shape, r), r) != place) continue;
         if (r == rank) me_between = n_between;
         between[n_between++] = r;
     }
@@ -52,24 +34,13 @@ static void levels_rows(const struct hop_shape *shape, int rank, struct hop_tabl
     free(ranks);
 }
 
-static struct hop_form levels_form(const struct hop_shape *shape, double bytes, const struct hop_links *links) {
-    int inside = ranks_a_node(shape), nodes = shape->n / inside;
-    double part = bytes / inside, in_node = 2.0 * (inside - 1) * part, across = 2.0 * (nodes - 1) * part / nodes;
-    double seconds = 2 * (inside - 1) * links->latency_s[0] + in_node * links->s_per_byte[0] +
-                     2 * (nodes - 1) * links->latency_s[1] + across * links->s_per_byte[1] +
-                     (in_node + across) / 2 * links->s_per_byte_added;
-    return (struct hop_form){2 * (inside - 1) + 2 * (nodes - 1), in_node + across, seconds};
-}
+/* Each returns the bytes of a rank in all phases; S/L is a part. */
+static double inside(int L, double S) { return 2.0 * (L - 1) * (S / L); }
+static double between(int L, int N, double S) { return 2.0 * (N - 1) * (S / L) / N; }
 
-const struct comm_algorithm hops_hierarchical = {
-    "hierarchical",
-    "a reduce-scatter within each node, an all-reduce of each part between nodes, a gather within nodes",
-    "2 (L-1) + 2 (N-1)",
-    "2 S (L-1)/L + 2 (S/L) (N-1)/N",
-    "2 (L-1) (a0 + S/L b0) + (L-1) S/L g + 2 (N-1) (a1 + S/(L N) b1) + (N-1) S/(L N) g",
-    OP(ALL_REDUCE),
-    fits,
-    "equally many ranks on each node",
-    levels_rows,
-    levels_form,
-};
+double levels_bytes(int L, int N, double S) { return inside(L, S) + between(L, N, S); }
+
+double levels_seconds(int L, int N, double S, const struct hop_links *links) {
+    return 2 * (L - 1) * links->latency_s[0] + inside(L, S) * links->s_per_byte[0] + 2 * (N - 1) * links->latency_s[1] +
+           between(L, N, S) * links->s_per_byte[1] + levels_bytes(L, N, S) / 2 * links->s_per_byte_added;
+}

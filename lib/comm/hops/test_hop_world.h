@@ -1,4 +1,4 @@
-/* A world of ranks in this process that run tables of hops. Tests of algorithms share it (test_hops.c, lesson 02).
+/* A world of ranks in this process that run tables of hops. Tests of algorithms share it (test_hops.c, lesson 26).
  *
  * Values are symbolic: each element of a buffer is the set of ranks whose terms are in it, with a bit per rank. (In a
  * gather an element names its origin.) An ADD must be a disjoint union, so that no term is counted twice. At the end,

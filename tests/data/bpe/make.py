@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How the files of this folder were made: a byte-level BPE of 512 tokens, trained on a text, and what an independent encoder
-makes of some nasty strings. Needs the package `tokenizers` (0.23 was used).
+"""How the files of this folder were made: a byte-level BPE of 512 tokens, trained on a text, and what an independent
+encoder makes of some nasty strings. Needs the package `tokenizers` (0.23 was used).
 
     tests/data/bpe/make.py tinyshakespeare.txt          trains: vocab.json, merges.txt
     tests/data/bpe/make.py                              expected.json, from these

@@ -1,4 +1,5 @@
-"""formats.py FORMAT FILE: has a grade of lesson 02, cost, the claims of its exercise.ini, the wrong bus bandwidth failing alone?"""
+"""formats.py FORMAT FILE: has a grade of lesson 02, cost, the claims of its exercise.ini, the wrong bus bandwidth
+failing alone?"""
 import base64
 import json
 import sys
@@ -14,10 +15,12 @@ with open(sys.argv[2], encoding="utf-8") as f:
 kind = sys.argv[1]
 if kind == "junit":
     suite, = xml.fromstring(text)
-    cases, weights = suite.findall("testcase"), [c.weight for e in exercise.exercises("02") if e.name == "cost" for c in e.claims]
+    cases, weights = suite.findall("testcase"), [c.weight for e in exercise.exercises("02") if e.name == "cost"
+                                                 for c in e.claims]
     found = [(case.get("name"), case.find("failure") is None, "".join(case.itertext())) for case in cases]
     assert int(suite.get("tests")) == len(cases) and suite.get("failures") == "1", suite.attrib
-    assert [case.find("properties/property[@name='weight']").get("value") for case in cases] == list(map(str, weights)), text
+    assert [case.find("properties/property[@name='weight']").get("value")
+            for case in cases] == list(map(str, weights)), text
     assert suite.find("properties/property[@name='score']").get("value") == "85", text
 elif kind == "json":
     one, = json.loads(text)["exercises"]
@@ -27,7 +30,8 @@ else:
     said = json.loads(text if kind == "gradescope" else base64.b64decode(text))
     tests = said["tests"]
     good = "passed" if kind == "gradescope" else "pass"
-    found = [(t["name"].removeprefix("02 cost: "), t["status"] == good, t.get("output", t.get("message"))) for t in tests]
+    found = [(t["name"].removeprefix("02 cost: "), t["status"] == good, t.get("output", t.get("message")))
+             for t in tests]
     assert sorted({t["score"] for t in tests}) == [0, 14.29] and len(tests) == 7, tests
     assert said["score"] == 85 if kind == "gradescope" else (said["max_score"], said["status"]) == (100, "fail"), said
 named = [name for name, _, _ in found if name != "everything else still holds"]

@@ -1,5 +1,6 @@
-"""Hand-ins that mean harm (hostile.txt), graded together: python3 tests/data/grade/hostile.py FOLDER [KIND...]. A line for each: ok, or not ok and what
-its report says. Among them are students who mean no harm, whose scores no other changes. Where there is no sandbox: a line that begins with "skip".
+"""Hand-ins that mean harm (hostile.txt), graded together: python3 tests/data/grade/hostile.py FOLDER [KIND...]. A line
+for each: ok, or not ok and what its report says. Among them are students who mean no harm, whose scores no other
+changes. Where there is no sandbox: a line that begins with "skip".
 """
 
 import csv
@@ -41,19 +42,20 @@ def cases():
 
 
 def near(text):
-    """The text, in which NEAR(f) is a function of the C library by its distance from malloc: that is the same in every process."""
+    """The text, in which NEAR(f) is a function of the C library by its distance from rand: that is the same in every
+    process."""
     c = library("c", "libc.so.6")
     at = {
         name: ctypes.cast(getattr(c, name), ctypes.c_void_p).value
-        for name in {"malloc", *re.findall(r"NEAR\((\w\w+)\)", text)}
+        for name in {"rand", *re.findall(r"NEAR\((\w\w+)\)", text)}
     }
-    lines = [f"#define DISTANCE_{name} {value - at['malloc']}" for name, value in at.items()]
+    lines = [f"#define DISTANCE_{name} {value - at['rand']}" for name, value in at.items()]
     return "\n".join(
         [
             "#define _GNU_SOURCE",
             "#include <stdlib.h>",
-            "static char *volatile from_malloc = (char *)malloc;",
-            "#define NEAR(f) ((__typeof__(&f))(from_malloc + DISTANCE_##f))",
+            "static char *volatile from_rand = (char *)rand;",
+            "#define NEAR(f) ((__typeof__(&f))(from_rand + DISTANCE_##f))",
             *lines,
             text,
         ]

@@ -1,7 +1,8 @@
-"""What a submission in C++ (a .cu file) gives to others: python3 tests/data/grade/instances.py FOLDER. Exit code 0: all is as it says here.
+"""What a submission in C++ (a .cu file) gives to others: python3 tests/data/grade/instances.py FOLDER. Exit code 0: all
+is as it says here.
 
-The program stands for the emulator with its checker: it has an inline function of its own, uses operator new, and its checker's start,
-__tsan_init, says so when it runs (the project's does nothing)."""
+The program stands for the emulator with its checker: it has an inline function of its own, uses operator new, and its
+checker's start, __tsan_init, says so when it runs (the project's does nothing)."""
 import os
 import subprocess
 import sys
@@ -35,12 +36,15 @@ CASES = [
      'extern "C" int exercise(int x) { return twice(x) - 1 ? 1 : 0; }', ""),
     ("int add(int a) { return a; }\n" + EXERCISE, "submission.cu:1: add() " + SEEN),
     ("int twice(int x) { return 3 * x; }\n" + EXERCISE, "submission.cu:1: twice() " + SEEN),
-    ('extern "C" __attribute__((weak)) int other(int x) { return x; }\n' + EXERCISE, "submission.cu:1: other() " + SEEN),
+    ('extern "C" __attribute__((weak)) int other(int x) { return x; }\n' + EXERCISE,
+     "submission.cu:1: other() " + SEEN),
     ("__attribute__((weak)) void *operator new(decltype(sizeof 0)) { return 0; }\n" + EXERCISE, "_Znwm() " + SEEN),
     ("__attribute__((weak)) void operator delete[](void *) noexcept {}\n" + EXERCISE, "_ZdaPv() " + SEEN),
     ("static int f() { __builtin_abort(); } static int at_start = f();\n" + EXERCISE, "it has a constructor"),
-    ("__attribute__((constructor(99))) static void early(void) { __builtin_abort(); }\n" + EXERCISE, "it has a constructor"),
-    ("static int (*which())(int) { return 0; } int chosen(int) __attribute__((ifunc(\"_ZL5whichv\")));\n" + EXERCISE, "(ifunc)"),
+    ("__attribute__((constructor(99))) static void early(void) { __builtin_abort(); }\n" + EXERCISE,
+     "it has a constructor"),
+    ("static int (*which())(int) { return 0; } int chosen(int) __attribute__((ifunc(\"_ZL5whichv\")));\n" + EXERCISE,
+     "(ifunc)"),
 ]
 
 
@@ -54,7 +58,8 @@ def compiled(folder, name, text, *flags):
 
 def main(folder):
     rest = compiled(folder, "rest.cpp", REST)
-    base = SimpleNamespace(watched=True, sanitized=False, forbidden=set(), rest=rest, names={"": {"exercise"}}, callable=set(),
+    base = SimpleNamespace(watched=True, sanitized=False, forbidden=set(), rest=rest, names={"": {"exercise"}},
+                           callable=set(),
                            settings=SimpleNamespace(word={"CC": ["g++"], "LIBS": []}))
     place = launch.Plain(folder)
     wrong = 0

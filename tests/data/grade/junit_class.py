@@ -1,4 +1,5 @@
-"""junit_class.py FOLDER TABLE: does each student's report of lesson 02, cost, have the table's score, and weights that give it?"""
+"""junit_class.py FOLDER TABLE: does each student's report of lesson 02, cost, have the table's score, and weights that
+give it?"""
 import csv
 import sys
 import xml.etree.ElementTree as xml
@@ -15,6 +16,7 @@ for row in rows:
     suite, = xml.parse(f"{sys.argv[1]}/{row['student']}.xml").getroot()
     cases = suite.findall("testcase")
     held = sum(int(said(case, "weight")) for case in cases if case.find("failure") is None)
-    assert (held, sum(int(said(case, "weight")) for case in cases)) == (int(row["claims passed"]), int(row["claims"])), row
+    assert (held, sum(int(said(case, "weight")) for case in cases)) == (int(row["claims passed"]),
+                                                                        int(row["claims"])), row
     assert (said(suite, "score"), said(suite, "status")) == (row["score"], row["status"]), row
     assert row["student"] == "tom" or said(suite, "remark").split("late: ")[1].split()[0].isdigit(), row

@@ -18,6 +18,6 @@ class Program(ctypes.Structure):
 
 prctl = ctypes.CDLL(None, use_errno=True).prctl
 program = Program(len(LINES), b"".join(struct.pack("=HBBI", *line) for line in LINES))
-if prctl(38, 1, 0, 0, 0) != 0 or prctl(22, 2, ctypes.byref(program), 0, 0) != 0:      # PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP
+if prctl(38, 1, 0, 0, 0) != 0 or prctl(22, 2, ctypes.byref(program), 0, 0) != 0:  # PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP
     sys.exit(os.strerror(ctypes.get_errno()))
 os.execvp(sys.argv[1], sys.argv[1:])

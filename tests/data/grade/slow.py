@@ -1,5 +1,6 @@
-"""What the grader's own code does with the longest texts that a submission can make it read: each in a time that grows as the text does.
-python3 tests/data/grade/slow.py FOLDER [LETTERS]. A line for each: ok, or not ok and what was seen. (A time that grows with the square of 1 MiB is an hour.)"""
+"""What the grader's own code does with the longest texts that a submission can make it read: each in a time that grows
+as the text does. python3 tests/data/grade/slow.py FOLDER [LETTERS]. A line for each: ok, or not ok and what was seen.
+(A time that grows with the square of 1 MiB is an hour.)"""
 import os
 import signal
 import struct
@@ -8,7 +9,8 @@ import time
 from types import SimpleNamespace
 
 sys.path.insert(0, "tools")
-from grader import Trouble, build, elf, examine, exercise, grade, launch, sheet, similar, which, worksheet  # noqa: E402
+from grader import (Trouble, build, elf, examine, exercise, grade, launch, sheet, similar,  # noqa: E402
+                    statuses, which, worksheet)
 
 MOST_S = 8           # of CPU time, for one text of 1 MiB
 folder, N = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else launch.OUTPUT_MAX
@@ -49,7 +51,7 @@ def ended(output):
     run = launch.Ended(1, output, "", 0)
     launch.left_by_itself(run)
     launch.last_line(run)
-    launch.line_of_crash(run, "/dev/null", "my.c")
+    launch.line_of_crash(says(output), run, "program", "my.c")
     for lines in launch.failures(run.text).values():
         grade.brief(lines[0][1])
     grade.last_words(run.text)
@@ -63,8 +65,8 @@ def seen(name, line):
     return examine.seen_by_others(SimpleNamespace(name=name, type=elf.FUNC), {"scale_step"}, source)
 
 
-def tokens(source):
-    return str(len(similar.shingles(source)))
+def tokens(source, in_python=False):
+    return str(len(similar.shingles(source, in_python)))
 
 
 def on_sheet(written):
@@ -73,8 +75,16 @@ def on_sheet(written):
     return f"{number} {worksheet.value(words)} {len(words)}"
 
 
+def view(statement):
+    """What the compiler would say of a function with N letters of such statements; %d: another number in each."""
+    lines = "".join(f"  [my.c:{i}:1] {statement}\n".replace("%d", str(i)) for i in range(N // (len(statement) + 16)))
+    head = ";; Function f (f)\nstatus fD.1 (intD.6 nD.2)\n{\n  status sD.3;\n  status _1;\n\n"
+    return str(statuses.unread(f"{head};;   basic block 2, loop depth 0\n{lines};;    succ:       2\n", "my.c"))
+
+
 def long_names(n):
-    """An object in whose table of names each of n symbols has almost all of it: what is left out after the first letters is the next one's."""
+    """An object in whose table of names each of n symbols has almost all of it: what is left out after the first
+    letters is the next one's."""
     strings = b"a" * n + b"\0"
     table = b"".join(struct.pack("<IBBHQQ", i, 0, 0, 1, 0, 0) for i in range(n))
     sections = b"\0.names\0"
@@ -82,7 +92,8 @@ def long_names(n):
     for name, kind, data, link in ((0, 0, b"", 0), (1, 3, sections, 0), (1, 3, strings, 0), (1, elf.SYMTAB, table, 2)):
         headers.append((at, struct.pack("<IIQQQQIIQQ", name, kind, 0, 0, at, len(data), link, 0, 0, 0), data))
         at += len(data)
-    head = b"\x7fELF\x02\x01".ljust(0x28, b"\0") + struct.pack("<Q", at) + b"\0" * 10 + struct.pack("<HHH", 64, len(headers), 1)
+    head = b"\x7fELF\x02\x01".ljust(0x28, b"\0") + struct.pack("<Q", at) + b"\0" * 10 \
+           + struct.pack("<HHH", 64, len(headers), 1)
     path = os.path.join(folder, "slow.o")
     with open(path, "wb") as f:
         f.write(head + b"".join(data for _, _, data in headers) + b"".join(h for _, h, _ in headers))
@@ -114,10 +125,17 @@ CASES = {
     "a letter without an end": lambda: tokens("'" + text("\\'")),
     "texts without an end": lambda: tokens(text('"\n')),
     "directives": lambda: tokens(text(" #")),
+    "three quotes": lambda: tokens(text('"""'), True),
+    "two quotes of three": lambda: tokens(text("'''\"\""), True),
+    "a letter of Python without an end": lambda: tokens("'" + text("\\'"), True),
     "names": lambda: tokens(text("a1 b2 if ")),
     "names in an object that share their letters": lambda: long_names(N >> 3),
     "blanks in an answer": lambda: on_sheet("1 = 3" + text(" ") + "y"),
     "many blank answers": lambda: on_sheet("1 = 3\n" + text("1 \t = " + " \t" * 300 + "y\n")),
+    "statuses that overwrite each other": lambda: view("s_%d = gD.9 (1);"),
+    "a value that is made of all statuses": lambda: view("_%d0 = gD.9 (_%d1);"),
+    "names of values": lambda: view("s" + "_1" * (N >> 2) + " = x;"),
+    "places of a value": lambda: view("[a] " * (N >> 3) + "x"),
     "a product": lambda: on_sheet("1 = 1" + text("*1")),
     "an answer of letters": lambda: on_sheet("1 = 3\n" + text("a")),
 }

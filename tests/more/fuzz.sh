@@ -1,0 +1,3 @@
+#!/bin/bash
+# tests/fuzz.sh with every target.
+FUZZ=all exec bash tests/fuzz.sh
