@@ -1,11 +1,13 @@
 #!/bin/bash
-# configs/trivium-elastic.sbatch and .yaml: real agents and ranks on this host, with stand-ins for Slurm's commands and for Kubernetes.
+# configs/trivium-elastic.sbatch and .yaml: real agents and ranks on this host, with stand-ins for Slurm's commands and
+# for Kubernetes.
 #
 # Run from the project's root. BUILD: where the program is (default: build).
 set -u -o pipefail
 build=$(cd "${BUILD:-build}" && pwd) || exit 1
 root=$PWD
-work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)     # in memory: a disk may stand still for longer than is waited here
+# in memory: a disk may stand still for longer than is waited here
+work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
 marker=TRIVIUM_ELASTIC_TEST=$$.$RANDOM
 export wait_step=0.05
 # shellcheck source=tests/processes.bash
@@ -13,13 +15,14 @@ export wait_step=0.05
 trap 'end_all; rm -rf "$work"' EXIT
 cd "$work" || exit 1
 mkdir bin
-# srun: the rest of its words, from `bash` on, on each of three nodes, which are this one. scontrol: the nodes' names;
-# its other arguments.
+# srun: the rest of its words, from `bash` on, on each of three nodes, which are this one. As Slurm does, it ends all
+# processes of its step when it is stopped. scontrol: the nodes' names; its other arguments.
 cat >bin/srun <<'END'
 #!/bin/bash
 echo "$*" >>calls
 while [ "$1" != bash ]; do shift; done
-trap 'kill $(jobs -p) 2>/dev/null; exit' TERM
+set -m
+trap 'for step in $(jobs -p); do kill -- -"$step" 2>/dev/null; done; exit' TERM
 for node in n1 n2 n3; do SLURMD_NODENAME=$node "$@" >>"out.$node" 2>&1 & done
 wait
 END
@@ -34,16 +37,19 @@ has_row() { grep -q "^{\"step\":$1," ckpt.jsonl 2>/dev/null; }
 agent_of() { # NODE: the agent that says it is that one
     local pid
     for pid in $(pids_of agent); do
-        grep -qzxE "(SLURMD_NODENAME|TRIVIUM_HOST)=$1" "/proc/$pid/environ" 2>/dev/null && ! pgrep -P "$pid" -x bash >/dev/null && echo "$pid"
+        grep -qzxE "(SLURMD_NODENAME|TRIVIUM_HOST)=$1" "/proc/$pid/environ" 2>/dev/null &&
+            ! pgrep -P "$pid" -x bash >/dev/null && echo "$pid"
     done | head -1
 }
 
 # ---- Slurm ----
 begin() { # TRAIN_OPTIONS...
     rm -rf calls requeued out out.* ckpt ckpt.jsonl
-    sed 's|^TRAIN=.*|TRAIN=(--config '"$root"'/configs/demo.ini --global-batch 16 --dp 4 --zero 1 --replicate-every 1 --save-every 10 --metrics "$SAVE.jsonl")|' \
+    sed 's|^TRAIN=.*|TRAIN=(--config '"$root"'/configs/demo.ini --global-batch 16 '\
+'--dp 4 --zero 1 --replicate-every 1 --save-every 10 --metrics "$SAVE.jsonl")|' \
         "$root/configs/trivium-elastic.sbatch" >script
-    env --default-signal "$marker" PATH="$work/bin:$PATH" SLURM_JOB_ID=$((RANDOM)) SLURM_JOB_NODELIST='n[1-3]' MEET_HOST=127.0.0.1 PER_NODE=2 SPARES=2 LEAST=2 \
+    env --default-signal "$marker" PATH="$work/bin:$PATH" SLURM_JOB_ID=$((RANDOM)) SLURM_JOB_NODELIST='n[1-3]' \
+        MEET_HOST=127.0.0.1 PER_NODE=2 SPARES=2 LEAST=2 \
         SAVE=ckpt TRIVIUM="$build/trivium" bash script --threads 1 "$@" >out 2>&1 &
     job=$!
 }
@@ -113,7 +119,8 @@ for d in yaml.safe_load_all(open(path)):
     for i in range(d["spec"].get("replicas", 1)):
         if "TRIVIUM_HOST" in env: env["TRIVIUM_HOST"] = f'{d["metadata"]["name"]}-{i}'
         assert env.pop("TRIVIUM_SECRET", 0) is None                       # from a secret, and nowhere written
-        print(" ".join([d["kind"]] + [shlex.quote(f"{k}={v}") for k, v in env.items() if v] + [shlex.quote(w) for w in words]))
+        print(" ".join([d["kind"]] + [shlex.quote(f"{k}={v}") for k, v in env.items() if v]
+                       + [shlex.quote(w) for w in words]))
         env["TRIVIUM_SECRET"] = None
 END
 }
@@ -121,10 +128,14 @@ kubernetes() {
     local name=elastic_kubernetes_pods_find_each_other secret port=$((20000 + RANDOM % 10000)) line
     python3 -c 'import yaml' 2>/dev/null || { echo "skip $name: python3 has no yaml"; return; }
     secret=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
-    pods | sed "s/trivium-launch:7070/127.0.0.1:$port/; s/0.0.0.0:7070/127.0.0.1:$port/; s/:8\b/:2/g; s/--spares 8/--spares 2/; s/--elastic 8/--elastic 2/; s/--dp 16/--dp 4/
-        s|configs/demo.ini|$root/configs/demo.ini --global-batch 16 --steps 20 --threads 1 --metrics ckpt.jsonl|; s|/shared/run1|ckpt|" >pods
+    pods | sed \
+        "s/trivium-launch:7070/127.0.0.1:$port/; s/0.0.0.0:7070/127.0.0.1:$port/; s/:8\b/:2/g
+        s/--spares 8/--spares 2/; s/--elastic 8/--elastic 2/; s/--dp 16/--dp 4/
+        s|configs/demo.ini|$root/configs/demo.ini --global-batch 16 --steps 20 --threads 1 --metrics ckpt.jsonl|
+        s|/shared/run1|ckpt|" >pods
     rm -rf ckpt ckpt.jsonl out out.*
-    [ "$(grep -c ^StatefulSet pods)" = 3 ] && [ "$(grep -c ^Job pods)" = 1 ] || { not_ok $name "not three agents and a launch"; return; }
+    [ "$(grep -c ^StatefulSet pods)" = 3 ] && [ "$(grep -c ^Job pods)" = 1 ] ||
+        { not_ok $name "not three agents and a launch"; return; }
     while read -r line; do
         case $line in
             Job*) eval "env --default-signal $marker TRIVIUM_SECRET=$secret ${line#Job }" >out 2>&1 & job=$! ;;
