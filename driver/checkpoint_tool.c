@@ -1,4 +1,4 @@
-#include "driver/checkpoint_tool.h"
+#include "driver/commands.h"
 
 #include "driver/recipe.h"
 #include "lib/base/durable.h"

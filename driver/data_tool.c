@@ -1,5 +1,5 @@
 /* trivium data: convert text to files of tokens, and inspect files of tokens. */
-#include "driver/data_tool.h"
+#include "driver/commands.h"
 
 #include "driver/command.h"
 #include "driver/data_clicks.h"

@@ -11,7 +11,7 @@
 #include "dp_variants/local/local.h"
 #include "dp_variants/main_rank/main_rank.h"
 #include "dp_variants/server/server.h"
-#include "driver/generate/generate.h"
+#include "driver/commands.h"
 #include "driver/show/schedule.h"
 #include "driver/train/train_options.h"
 #include "elastic/elastic.h"

@@ -13,7 +13,7 @@
  *
  * The comparison is fair: same steps, data, seed and process. Each strategy divides the cores by the ranks that it
  * uses, and unused ranks sleep. Times are not a cluster's if ranks outnumber cores, because ranks then take turns. */
-#include "driver/compare/compare.h"
+#include "driver/commands.h"
 
 #include "driver/chart/memory_chart.h"
 #include "driver/command.h"

@@ -2,7 +2,7 @@
  *
  * The model's sizes are the checkpoint's. The layout is free: any number of ranks that divides the heads (tp). Every
  * rank reads the same prompt and draws the same tokens; rank 0 prints. models/decode/decode.c explains decoding. */
-#include "driver/generate/generate.h"
+#include "driver/commands.h"
 
 #include "driver/train/train_options.h"
 #include "models/decode/decode.h"

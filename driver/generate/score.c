@@ -3,7 +3,7 @@
  * A serving machine may have no room for the tables, so score loads the dense part of the model only. The rows of a
  * batch's ids are read from the checkpoint's files, which hold tables cut by table or by row (lib/device/piece.h). The
  * program is the model with small tables: one row for each place of a batch. Ids are replaced by their places. */
-#include "driver/generate/score.h"
+#include "driver/commands.h"
 
 #include "driver/recipe.h"
 #include "driver/setup.h"

@@ -1,9 +1,7 @@
 /* trivium oracle: record what a run computes, and find the first number that is wrong. */
-#include "driver/oracle/oracle.h"
+#include "driver/commands.h"
 
 #include "driver/command.h"
-#include "driver/oracle/oracle_check.h"
-#include "driver/oracle/oracle_show.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "driver/train/train_options.h"

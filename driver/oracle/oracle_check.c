@@ -1,4 +1,4 @@
-#include "driver/oracle/oracle_check.h"
+#include "driver/commands.h"
 
 #include "driver/oracle/oracle_page.h"
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-#include "driver/oracle/oracle_show.h"
+#include "driver/commands.h"
 
 #include "oracle/recording.h"
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* trivium budget: the cost of a training run on a cluster you do not have (planner/budget.h). The mfu is the user's, or
  * that of the best layout. With --scale the command prints a curve: the best layout for each doubling of the ranks. */
-#include "driver/plan/budget.h"
+#include "driver/commands.h"
 
 #include "driver/command.h"
 #include "driver/report/report.h"

@@ -1,6 +1,6 @@
 /* trivium plan: a layout on a cluster you do not have. The program of every stage is compiled, as for a run,
  * and priced (planner/price.h). */
-#include "driver/plan/plan.h"
+#include "driver/commands.h"
 
 #include "driver/chart/chart.h"
 #include "driver/command.h"

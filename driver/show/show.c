@@ -1,6 +1,6 @@
 /* trivium show: print the program, memory and messages of a run without running it. All views call run_compile, as a
  * run does. run_compile is pure, so one process can show any rank of any layout. */
-#include "driver/show/show.h"
+#include "driver/commands.h"
 
 #include "driver/command.h"
 #include "driver/recipe.h"

@@ -1,7 +1,7 @@
 /* Shared by the tests of `trivium show`. */
 #pragma once
 
-#include "driver/show/show.h"
+#include "driver/commands.h"
 #include <stdio.h>
 #include <string.h>
 

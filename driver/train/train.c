@@ -4,7 +4,7 @@
  * leave MPI cleanly with the same exit code. In the middle of a step the ranks cannot agree, because a peer may be
  * dead: the rank that detects the failure prints it and ends the job. During start-up MPI waits forever for a process
  * that never starts; a deadline ends this wait. */
-#include "driver/train/train.h"
+#include "driver/commands.h"
 
 #include "driver/command.h"
 #include "driver/deadline.h"

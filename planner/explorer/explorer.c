@@ -1,8 +1,7 @@
 /* The page's program: the commands of trivium.c that need no peers, no device and no files, compiled for a browser.
  * For each thing that it shows, the page runs a command and reads its output (page/wasi.js). */
-#include "driver/plan/plan.h"
+#include "driver/commands.h"
 #include "driver/show/schedule.h"
-#include "driver/show/show.h"
 #include "lib/base/status.h"
 #include <string.h>
 

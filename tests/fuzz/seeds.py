@@ -2,7 +2,8 @@
 """Seeds of a fuzz target in one file, tests/fuzz/corpus/NAME/seeds: for each a line "NAME BYTES", its bytes, and a
 line break.
 
-    tests/fuzz/seeds.py FILE FOLDER       puts each into FOLDER as a file, for libFuzzer"""
+    tests/fuzz/seeds.py SEEDS FOLDER       puts each into FOLDER as a file, for libFuzzer
+    tests/fuzz/seeds.py SEEDS + FILE...    adds files, each under its name"""
 import os
 import sys
 
@@ -25,6 +26,13 @@ def write(path, seeds):
 
 
 if __name__ == "__main__":
-    for name, data in read(sys.argv[1]).items():
-        with open(os.path.join(sys.argv[2], name), "wb") as file:
-            file.write(data)
+    seeds = read(sys.argv[1])
+    if sys.argv[2] == "+":
+        for path in sys.argv[3:]:
+            with open(path, "rb") as file:
+                seeds[os.path.basename(path)] = file.read()
+        write(sys.argv[1], seeds)
+    else:
+        for name, data in seeds.items():
+            with open(os.path.join(sys.argv[2], name), "wb") as file:
+                file.write(data)
