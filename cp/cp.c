@@ -22,7 +22,6 @@
 #include "cp/cp.h"
 
 #include "cp/cp_block.h"
-#include "cp/cp_ring.h"
 #include "lib/base/integer.h"
 #include "lib/ops/attention/attention.h"
 #include "lib/comm/reshard.h"

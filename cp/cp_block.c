@@ -36,15 +36,14 @@ struct cost cp_attention_cost(const struct call *c, enum row_kind kind) {
 }
 
 /* ---- memory ---- */
-static enum dtype real_of(const struct cp_blocks *x) { return dtype_accumulator(op_dtype(x->call)); }
-
 struct cp_blocks cp_blocks_of(const struct call *call, int n, int n_sums) {
-    struct cp_blocks x = {.call = call, .pair = attention_pair_of(call), .n = n, .n_sums = n_sums,
-                          .k = attention_pair_kernels(call->on, op_dtype(call))};
+    struct cp_blocks x = {.call = call, .group = call->group, .ranks = call->step->parts, .dtype = op_dtype(call),
+                          .sum_dtype = dtype_accumulator(op_dtype(call)), .pair = attention_pair_of(call), .n = n,
+                          .n_sums = n_sums, .k = attention_pair_kernels(call->on, op_dtype(call))};
     const struct attention_pair *p = &x.pair;
     x.count = 2 * p->B * p->Tq * p->H / p->shared_by * p->D;
-    x.bytes = x.count * (int64_t)dtype_size(op_dtype(call));
-    x.sum_bytes = x.count * (int64_t)dtype_size(real_of(&x));
+    x.bytes = x.count * (int64_t)dtype_size(x.dtype);
+    x.sum_bytes = x.count * (int64_t)dtype_size(x.sum_dtype);
     x.queries = p->B * p->Tq * p->H * p->D;
     x.merge = (struct attention_merge){
         .B = p->B, .T = p->Tq, .H = p->H, .D = p->D, .n_threads = p->n_threads, .device = p->device};
@@ -54,7 +53,7 @@ struct cp_blocks cp_blocks_of(const struct call *call, int n, int n_sums) {
 static int64_t reals_of(const struct cp_blocks *x, int64_t Tq, int64_t Tk, bool backward) {
     struct attention_pair p = x->pair;
     p.Tq = Tq, p.Tk = Tk;
-    return attention_pair_reals(x->call->on, op_dtype(x->call), &p, backward);
+    return attention_pair_reals(x->call->on, x->dtype, &p, backward);
 }
 
 /* Scratch of a thread, in reals: the largest of the three kinds of meetings. */
@@ -66,7 +65,7 @@ static int64_t reals_of_thread(const struct cp_blocks *x, bool backward) {
 /* threads' scratch | blocks | forward: y and lse, summed and of one meeting; backward: dq, gradients of blocks.
  * at NULL: the bytes are only counted.  @return bytes */
 static int64_t lay_out(struct cp_blocks *x, char *at, bool backward) {
-    int64_t real = (int64_t)dtype_size(real_of(x)), elem = (int64_t)dtype_size(op_dtype(x->call));
+    int64_t real = (int64_t)dtype_size(x->sum_dtype), elem = (int64_t)dtype_size(x->dtype);
     int64_t rows = x->queries / x->pair.D * real, end = 0;
     const struct { void **to; int64_t bytes; bool in_forward, in_backward; } parts[] = {
         {&x->pair.work, x->pair.n_threads * reals_of_thread(x, backward) * real, true, true},
@@ -91,7 +90,7 @@ enum status cp_blocks_begin(struct cp_blocks *x, const struct call *call, int n,
     *x = cp_blocks_of(call, n, n_sums);
     lay_out(x, call->work, backward);
     if (!backward) return x->k->merge_begin(&x->merge);
-    return call->device->clear(call->device, x->dq, x->queries * (int64_t)dtype_size(real_of(x)));
+    return call->device->clear(call->device, x->dq, x->queries * (int64_t)dtype_size(x->sum_dtype));
 }
 
 enum status cp_clear_sums(const struct cp_blocks *x, char *sums, int n) {
@@ -99,7 +98,7 @@ enum status cp_clear_sums(const struct cp_blocks *x, char *sums, int n) {
 }
 
 /* ---- which pieces meet ---- */
-int cp_peer(const struct call *c, int by) { return (c->step->part + by + c->step->parts) % c->step->parts; }
+int cp_peer(const struct cp_blocks *x, int by) { return (x->call->step->part + by + x->ranks) % x->ranks; }
 
 /* `bytes` after `at`; NULL if `at` is NULL. */
 static void *after(void *at, int64_t bytes) { return at ? (char *)at + bytes : NULL; }
@@ -121,10 +120,10 @@ static void skip(struct attention_vectors *v, int64_t first, enum dtype dtype) {
 /* This rank's queries from position *first on, with the keys and values of rank `other`. */
 static struct attention_pair pair_with(const struct cp_blocks *x, int other, char *block, int64_t *first) {
     int own = x->call->step->part;
-    enum dtype dtype = op_dtype(x->call);
+    enum dtype dtype = x->dtype;
     struct attention_pair p = x->pair;
     int64_t half = p.Tq / 2;
-    p.keys = axis_zigzag('T', p.keys.global, x->call->step->parts, other);
+    p.keys = axis_zigzag('T', p.keys.global, x->ranks, other);
     p.k = dense_keys(x, block);
     p.v = dense_keys(x, after(block, x->bytes / 2));
     *first = p.causal && other > own ? half : 0;
@@ -133,22 +132,22 @@ static struct attention_pair pair_with(const struct cp_blocks *x, int other, cha
     p.Tq -= *first;
     if (*first) p.queries = axis_part(&p.queries, 2, 1);
     skip(&p.q, *first, dtype), skip(&p.y, *first, dtype), skip(&p.dy, *first, dtype);
-    p.lse = after(p.lse, *first * (int64_t)dtype_size(real_of(x)));
+    p.lse = after(p.lse, *first * (int64_t)dtype_size(x->sum_dtype));
     return p;
 }
 
 /* Complete the pair for the kernels. forward: results go to memory for merging; backward: gradients are added. */
 static struct attention_pair forward_pair(struct cp_blocks *x, int other, char *block) {
     struct attention_pair pair = pair_with(x, other, block, &x->merge.first);
-    pair.y = dense(x, x->merge.y_pair, x->merge.first, op_dtype(x->call));
-    pair.lse = after(x->merge.lse_pair, x->merge.first * (int64_t)dtype_size(real_of(x)));
+    pair.y = dense(x, x->merge.y_pair, x->merge.first, x->dtype);
+    pair.lse = after(x->merge.lse_pair, x->merge.first * (int64_t)dtype_size(x->sum_dtype));
     return pair;
 }
 static struct attention_pair backward_pair(const struct cp_blocks *x, int other, char *block, char *sums) {
     int64_t first;
     struct attention_pair pair = pair_with(x, other, block, &first);
     pair.sums = true;
-    pair.dq = dense(x, x->dq, first, real_of(x));
+    pair.dq = dense(x, x->dq, first, x->sum_dtype);
     pair.dk = dense_keys(x, sums);
     pair.dv = dense_keys(x, after(sums, x->sum_bytes / 2));
     return pair;

@@ -1,13 +1,18 @@
-/* A rank's queries meet the keys of one rank after the other: common code of the ring (cp_ring.c) and the gather
- * (cp_gather.c). */
+/* A rank's queries meet the keys of one rank after the other: common code of the ring (cp_ring.c, cp_ring_row.c) and
+ * the gather (cp_gather.c). */
 #pragma once
 
 #include "lib/ops/attention/attention_pair.h"
+
+struct exchange;     /* lib/comm/exchange.h */
 
 /* A block: keys and values of a rank, (2,B,T/cp,J,D), dense; its gradients are reals of that shape. The ring uses two
  * blocks in turns, and two blocks of gradients. The gather has n blocks for n ranks, and n + 1 blocks of gradients. */
 struct cp_blocks {
     const struct call *call;
+    const struct group *group;           /* the ranks that share the sequence */
+    int ranks;
+    enum dtype dtype, sum_dtype;         /* of a block; of its gradients */
     struct attention_pair pair;          /* has the rank's own queries; each meeting sets the keys that they see */
     const struct attention_pair_kernels *k;
     int n, n_sums;                       /* blocks in memory; blocks of gradients in memory */
@@ -27,7 +32,7 @@ enum status cp_blocks_begin(struct cp_blocks *, const struct call *, int n, int 
 enum status cp_clear_sums(const struct cp_blocks *, char *sums, int n);
 
 /** The rank that is `by` places further in the ring. */
-int cp_peer(const struct call *, int by);
+int cp_peer(const struct cp_blocks *, int by);
 static inline char *cp_block(const struct cp_blocks *x, int i) { return x->blocks + (i % x->n) * x->bytes; }
 static inline char *cp_sums(const struct cp_blocks *x, int i) { return x->sums + (i % x->n_sums) * x->sum_bytes; }
 
@@ -45,8 +50,17 @@ enum status cp_meet_backward(struct cp_blocks *, int other, char *block, char *s
 enum status cp_finish(const struct cp_blocks *);
 enum status cp_finish_backward(const struct cp_blocks *, char *own_sums);
 
-/** The gather. */
-extern const struct op op_cp_gather;
+/* ---- the ring, and the gather ---- */
+enum { CP_RING_BLOCKS = 2 };             /* n and n_sums of the ring */
+extern const struct op op_cp_ring, op_cp_gather;
+
+/** All meetings of a row, from cp_pack_own to cp_finish. x: begun, with CP_RING_BLOCKS blocks and sums.
+ *  @collective{x->group}  @errors E_DEVICE, those of comm_wait */
+enum status cp_ring_forward(struct cp_blocks *x);
+enum status cp_ring_backward(struct cp_blocks *x);
+/** Bill the messages with sums that a rank sends in backward: the elements of all, their type, and their number.
+ *  @param out its axis and op are set; count, dtype and pieces are written */
+void cp_ring_sums_sent(const struct cp_blocks *, struct exchange *out);
 
 /* ---- shape and cost, for both ops ---- */
 /** Zig-zag over cp: (B,T,3,H,D) to y (B,T,H,D) and lse (B,H,T). @errors E_CONFIG */

@@ -26,7 +26,7 @@ static enum status gather_forward(const struct call *c) {
     struct cp_blocks x;
     TRY(cp_blocks_begin(&x, c, c->step->parts, c->step->parts + 1, false));
     TRY(gather(&x));
-    for (int s = 0; s < x.n; s++) TRY(cp_meet(&x, cp_peer(c, -s), cp_block(&x, cp_peer(c, -s))));
+    for (int s = 0; s < x.n; s++) TRY(cp_meet(&x, cp_peer(&x, -s), cp_block(&x, cp_peer(&x, -s))));
     return cp_finish(&x);
 }
 
@@ -37,7 +37,7 @@ static enum status gather_backward_input(const struct call *c) {
     TRY(gather(&x));
     TRY(cp_clear_sums(&x, x.sums, x.n));
     for (int s = 0; s < x.n; s++) {
-        int other = cp_peer(c, -s);
+        int other = cp_peer(&x, -s);
         TRY(cp_meet_backward(&x, other, cp_block(&x, other), cp_sums(&x, other)));
     }
     char *own = cp_sums(&x, x.n);

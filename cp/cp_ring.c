@@ -15,90 +15,68 @@
  * owner; dropout drawn by local positions.
  *
  * Source: Liu et al. 2023, "Ring Attention"; Brandon et al. 2023, "Striped Attention". */
-#include "cp/cp_ring.h"
-
 #include "cp/cp_block.h"
+
 #include "lib/comm/comm_request.h"
 #include "lib/comm/exchange.h"
-#include "lib/ops/kernels.h"
 
 /* Tags of messages to the next rank (group_carry_messages). */
-enum { BLOCKS = 2, TAG_BLOCK = 0, TAG_SUMS = 3 };
+enum { TAG_BLOCK = 0, TAG_SUMS = 3 };
 
 struct turn { struct comm_request send, receive; };
 
 /* Start to send the block of hop s and to receive the next block, while the rank computes with the block of hop s. */
 static enum status turn_start(const struct cp_blocks *x, int s, struct turn *t) {
-    const struct call *c = x->call;
     *t = (struct turn){{0}, {0}};
-    if (s == c->step->parts - 1) return OK;
-    TRY(comm_recv_start(c->group, cp_block(x, s + 1), x->count, op_dtype(c), cp_peer(c, -1), TAG_BLOCK, &t->receive));
-    return comm_send_start(c->group, cp_block(x, s), x->count, op_dtype(c), cp_peer(c, 1), TAG_BLOCK, &t->send);
+    if (s == x->ranks - 1) return OK;
+    TRY(comm_recv_start(x->group, cp_block(x, s + 1), x->count, x->dtype, cp_peer(x, -1), TAG_BLOCK, &t->receive));
+    return comm_send_start(x->group, cp_block(x, s), x->count, x->dtype, cp_peer(x, 1), TAG_BLOCK, &t->send);
 }
 static enum status turn_end(struct turn *t) {
     TRY(comm_wait(&t->receive));
     return comm_wait(&t->send);
 }
 
-static enum status ring_forward(const struct call *c) {
-    struct cp_blocks x;
-    TRY(cp_blocks_begin(&x, c, BLOCKS, BLOCKS, false));
-    x.pair.between = comm_progress;
-    TRY(cp_pack_own(&x, cp_block(&x, 0)));
-    for (int s = 0; s < c->step->parts; s++) {
+enum status cp_ring_forward(struct cp_blocks *x) {
+    TRY(cp_pack_own(x, cp_block(x, 0)));
+    for (int s = 0; s < x->ranks; s++) {
         struct turn t;
-        TRY(turn_start(&x, s, &t));
-        TRY(cp_meet(&x, cp_peer(c, -s), cp_block(&x, s)));
+        TRY(turn_start(x, s, &t));
+        TRY(cp_meet(x, cp_peer(x, -s), cp_block(x, s)));
         TRY(turn_end(&t));
     }
-    return cp_finish(&x);
+    return cp_finish(x);
 }
 
 /* Receive the partial sums of a block's dk and dv; the block's owner (hop 0) starts from zeros. */
 static enum status receive_sums(const struct cp_blocks *x, int s, struct comm_request *last_send) {
     struct comm_request receive = {0};
-    const struct call *c = x->call;
     TRY(comm_wait(last_send));                                       /* the last sums in this memory are sent */
-    if (s == 0) TRY(cp_clear_sums(x, cp_sums(x, s), 1));
-    else TRY(comm_recv_start(c->group, cp_sums(x, s), x->count, dtype_accumulator(op_dtype(c)), cp_peer(c, -1),
-                             TAG_SUMS, &receive));
+    if (s == 0) return cp_clear_sums(x, cp_sums(x, s), 1);
+    TRY(comm_recv_start(x->group, cp_sums(x, s), x->count, x->sum_dtype, cp_peer(x, -1), TAG_SUMS, &receive));
     return comm_wait(&receive);
 }
 
-static enum status ring_backward_input(const struct call *c) {
-    struct cp_blocks x;
-    struct comm_request sent[BLOCKS] = {{0}};
-    int n = c->step->parts;
-    TRY(cp_blocks_begin(&x, c, BLOCKS, BLOCKS, true));
-    x.pair.between = comm_progress;
-    TRY(cp_pack_own(&x, cp_block(&x, 0)));
+enum status cp_ring_backward(struct cp_blocks *x) {
+    struct comm_request sent[CP_RING_BLOCKS] = {{0}};
+    int n = x->ranks;
+    TRY(cp_pack_own(x, cp_block(x, 0)));
     for (int s = 0; s < n; s++) {
+        struct comm_request *send = &sent[s % CP_RING_BLOCKS];
         struct turn t;
-        TRY(turn_start(&x, s, &t));
-        TRY(receive_sums(&x, s, &sent[s % BLOCKS]));
-        TRY(cp_meet_backward(&x, cp_peer(c, -s), cp_block(&x, s), cp_sums(&x, s)));
-        TRY(comm_send_start(c->group, cp_sums(&x, s), x.count, dtype_accumulator(op_dtype(c)), cp_peer(c, 1), TAG_SUMS,
-                            &sent[s % BLOCKS]));
+        TRY(turn_start(x, s, &t));
+        TRY(receive_sums(x, s, send));
+        TRY(cp_meet_backward(x, cp_peer(x, -s), cp_block(x, s), cp_sums(x, s)));
+        TRY(comm_send_start(x->group, cp_sums(x, s), x->count, x->sum_dtype, cp_peer(x, 1), TAG_SUMS, send));
         TRY(turn_end(&t));
     }
-    TRY(receive_sums(&x, n, &sent[n % BLOCKS]));                     /* of this rank's own block */
-    TRY(cp_finish_backward(&x, cp_sums(&x, n)));
-    return comm_wait(&sent[(n - 1) % BLOCKS]);
+    TRY(receive_sums(x, n, &sent[n % CP_RING_BLOCKS]));              /* of this rank's own block */
+    TRY(cp_finish_backward(x, cp_sums(x, n)));
+    return comm_wait(&sent[(n - 1) % CP_RING_BLOCKS]);
 }
 
-static int64_t ring_work(const struct call *call, enum row_kind kind) {
-    return cp_blocks_work(call, BLOCKS, BLOCKS, kind == ROW_BACKWARD_INPUT);
+void cp_ring_sums_sent(const struct cp_blocks *x, struct exchange *out) {
+    out->pieces = x->ranks;
+    out->count = x->ranks * x->count;
+    out->dtype = x->sum_dtype;
 }
-
-static int ring_exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
-    int64_t block = cp_blocks_of(c, BLOCKS, BLOCKS).count, hops = c->step->parts - 1;
-    out[0].op = out[1].op = COMM_SEND;
-    out[0].count = hops * block, out[0].dtype = op_dtype(c), out[0].pieces = (int)hops;
-    out[1].count = (hops + 1) * block, out[1].dtype = dtype_accumulator(op_dtype(c)), out[1].pieces = (int)hops + 1;
-    return kind == ROW_BACKWARD_INPUT ? 2 : 1;
-}
-
-const struct op op_cp_ring = {
-    .name = "cp_ring", CP_ATTENTION, .work = ring_work, .exchanges = ring_exchanges,
-    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({ring_forward, ring_backward_input, NULL}),
-                WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({ring_forward, ring_backward_input, NULL}))}};

@@ -3,7 +3,6 @@
  * Context parallelism equals the serial run, together with every other technique. */
 #include "cp/cp.h"
 #include "cp/cp_block.h"
-#include "cp/cp_ring.h"
 #include "driver/recipe.h"
 #include "lib/ops/test_op.h"
 #include "pp/pp.h"

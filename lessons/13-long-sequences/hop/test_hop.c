@@ -4,7 +4,7 @@
  * zig-zag shard of queries (B,T,H,D) and of keys and values (B,T,2,J,D), with two heads for each key head. Then three
  * steps of a small model. */
 #include "cp/cp.h"
-#include "cp/cp_ring.h"
+#include "cp/cp_block.h"
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"
 #include "lib/ops/attention/attention.h"
