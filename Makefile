@@ -157,10 +157,12 @@ $(B)/trivium-tests$(VARIANT): $(TEST_O) $(LIB_O) | $(B)/settings$(VARIANT)
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS) -lcmocka
 
+# Without debugging information an example is linked in half the time
+STRIPPED := $(if $(DEBUG)$(SAN),,-Wl$(comma)-S)
 define example_rule
 $(B)/$(notdir $(basename $(1))): $(call obj,$(1) $(if $(filter lessons/%,$(1)),$(call solutions,$(dir $(1))))) $(LIB_O)
 	$$(if $$(V),,@echo "LINK $$@")
-	$$(Q)$$(CC) -o $$@ $$^ $$(LIBS)
+	$$(Q)$$(CC) $(STRIPPED) -o $$@ $$^ $$(LIBS)
 endef
 $(foreach e,$(EXAMPLE_C) $(LESSON_C),$(eval $(call example_rule,$(e))))
 examples: $(EXAMPLES)

@@ -10,13 +10,14 @@ printf '#!/bin/sh\nprintf "9.0\\n8.0\\n9.0\\n"\n' >"$work/bin/nvidia-smi"
 touch "$work/toolkit/include/cuda_runtime.h"
 chmod +x "$work/bin/nvidia-smi" "$work/toolkit/bin/nvcc"
 
-# A value of the Makefile's, with the settings of the words; what it says besides is in $work/said.
+# A value of the Makefile's, with the settings of the words. What make says to the same words is kept.
 value() { # NAME WORDS...
-    local name=$1
+    local name=$1 said
     shift
-    env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u CUDA -u SIMT -u GENCODE PATH="$work/bin:$PATH" \
-        make -pn BUILD_NAME="$work/build" NVCC="$work/toolkit/bin/nvcc" "$@" help 2>"$work/errors" | tee "$work/said" |
-        sed -n "s/^$name :*= *//p" | head -1
+    said=$work/said.${*//\//_}
+    [ -e "$said" ] || env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u CUDA -u SIMT -u GENCODE PATH="$work/bin:$PATH" \
+        make -pn BUILD_NAME="$work/build" NVCC="$work/toolkit/bin/nvcc" "$@" help >"$said" 2>/dev/null
+    sed -n "s/^$name :*= *//p" "$said" | head -1
 }
 is() { # NAME FOUND WANTED
     if [ "$2" = "$3" ]; then echo "ok $1"; else echo "not ok $1: \"$2\", not \"$3\""; fi
