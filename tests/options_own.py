@@ -195,6 +195,7 @@ def make_fixtures(folder):
     write("b.txt", demo[5000:9000])
     write("criteo.txt", "\t".join(["1"] + [str(i) for i in range(13)] + [f"{i:08x}" for i in range(26)]) + "\n")
     write("metrics", '{"step": 1, "loss": 2.5, "step_ms": 3.0}\n')
+    write("products", "bf16: m n k TFLOP/s\n512 512 512 99\n1024 1024 1024 150\n2048 2048 2048 180\n")
     write("hosts1", "localhost slots=1\n")
     write("hosts2", "localhost slots=2\n")
     shutil.copytree(os.path.join(DATA, "..", "bpe"), os.path.join(folder, "bpe"))

@@ -249,6 +249,191 @@ refuse offload_to_a_host_of_no_speed "host-memory-gbs=0|--offload none" "${model
 refuse a_search_with_offload_to_a_host_of_no_speed "host-memory-gbs=0" "${model[@]}" --cluster "$work/hostless.ini" \
     --gpus 8 --offload optimizer
 refuse an_asynchronous_schedule "use schedule 1f1b" "${model[@]}" --pp 2 --schedule pipedream --tie off
+# ---- --measured: files of measurements in place of the cluster file's figures ----
+# What nccl-tests prints, of links of 243 GB/s and 2.1 us within hosts of 8, and of 33 GB/s a rank and 9 us between them
+# (formulas of wire_time.h; a call is 10 us); products at 0.62 of 989.5 TFLOP/s; a trace of rows of known rates.
+mkdir "$work/measured"
+python3 - "$work/measured" <<'P'
+import json, math, sys
+work = sys.argv[1]
+NODE, NODE_US, NET, NET_US, CALL = 243e3, 2.1, 33e3, 9.0, 10.0                   # bytes a microsecond
+def us(test, size, inside, hosts):
+    n = inside * hosts
+    if test == "sendrecv": return CALL + size / (NODE if hosts == 1 else NET) + (NODE_US if hosts == 1 else NET_US)
+    if hosts == 1: bw, alpha, share, members = NODE, NODE_US, size, inside
+    else: bw, alpha, share, members = NET, NET_US, size / inside, hosts
+    if test == "alltoall":
+        return CALL + size * (n - (inside if hosts > 1 else 1)) / n / bw + (n - 1) * alpha
+    if test != "all_reduce": return CALL + (n - 1) / n * share / bw + (n - 1) * alpha
+    fixed = min(2 * (inside - 1), 4 * math.log2(inside)) * NODE_US if hosts > 1 else 0
+    return CALL + fixed + min(2 * (n - 1) / n * share / bw + 2 * (members - 1) * alpha,
+                              2 * share / 0.9 / bw + 4 * math.log2(members) * alpha)
+def wide(x, width):
+    return next((t for t in (f"{x:{width}.{d}f}" for d in (2, 1, 0)) if len(t) <= width), f"{x:{width}.1e}")
+def output(name, test, inside=8, hosts=1, sizes=range(3, 31), head=True, wrong="0", groups=1, factor=None):
+    n = inside * hosts // groups
+    scale = {"all_reduce": 2 * (n - 1) / n, "sendrecv": 1}.get(test, (n - 1) / n) if factor is None else factor
+    with open(f"{work}/{name}", "w") as f:
+        if head:
+            f.write("# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22809\n"
+                    f"# Collective test starting: ./build/{test}_perf\n")
+        f.write("# nThread 1 nGpus 1 minBytes 8 maxBytes 1073741824 step: 2(factor) warmup iters: 1 iters: 20 "
+                "agg iters: 1 validation: 1 graph: 0 unalign: 0\n#\n# Using devices\n")
+        for r in range(inside * hosts):
+            f.write(f"#  Rank {r:2d} Group {r % groups:2d} Pid {4000 + r:6d} on {'node%02d' % (r // inside):>10s} "
+                    f"device {r % inside:2d} [0000:1b:00] NVIDIA H100 80GB HBM3\n")
+        f.write("node00:4000:4000 [0] NCCL INFO Bootstrap: Using eth0\n#\n"
+                f"#{'':62s}out-of-place{'':23s}in-place{'':10s}\n"
+                "#       size         count      type   redop    root" + 2 * "     time   algbw   busbw  #wrong" + " \n"
+                f"#        (B)    (elements){'':26s}" + 2 * "     (us)  (GB/s)  (GB/s)        " + " \n")
+        for s in (1 << k for k in sizes):
+            t = us(test, s, inside // groups, hosts)
+            alg, redop = s / t / 1e3, "sum" if test in ("all_reduce", "reduce_scatter") else "none"
+            timed = f"  {wide(t, 7)}  {wide(alg, 6)}  {wide(alg * scale, 6)}  {wrong:>6s}"
+            f.write(f"{s:12d}  {s // 4:12d}  {'float':>8s}  {redop:>6s}  {-1:6d}{timed}{timed}\n")
+        f.write("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 103.2 \n#\n")
+output("node.txt", "all_reduce"), output("gather.txt", "all_gather"), output("old.txt", "reduce_scatter", head=False)
+output("send.txt", "sendrecv", inside=2), output("all.txt", "alltoall")
+output("net.txt", "all_reduce", hosts=4), output("net-gather.txt", "all_gather", hosts=2)
+output("net-all.txt", "alltoall", hosts=2), output("rails.txt", "all_gather", hosts=4, groups=8)
+output("wrong.txt", "all_reduce", wrong="3"), output("few.txt", "all_reduce", sizes=range(20, 23))
+output("small.txt", "all_reduce", sizes=range(3, 9)), output("alone.txt", "all_reduce", inside=1, hosts=1)
+output("factor.txt", "all_reduce", factor=1.5), output("pairs.txt", "sendrecv", hosts=2)
+output("large.txt", "all_reduce", inside=16), output("which.txt", "all_gather", hosts=2, head=False)
+output("broadcast.txt", "broadcast"), output("one.txt", "all_gather", inside=1, hosts=8)
+lines = open(work + "/node.txt").readlines()
+open(work + "/cut.txt", "w").writelines(lines[:-4] + [lines[-4][:60] + "\n"])
+open(work + "/rankless.txt", "w").writelines(l for l in lines if "Rank" not in l)
+open(work + "/columns.txt", "w").writelines(l.replace("busbw  #wrong", "busbw   error") for l in lines)
+open(work + "/ms.txt", "w").writelines(l.replace("(us)", "(ms)") for l in lines)
+open(work + "/algbw.txt", "w").writelines(lines[:-4] + [lines[-4].replace(lines[-4].split()[6], "999.99")])
+
+def table(name, head, rows, line="{} {} {} {:.2f}"):
+    open(f"{work}/{name}", "w").write(head + "\n" + "".join(line.format(*r) + "\n" for r in rows))
+def rate(m, n, k, part=0.62, peak=989.5): return peak * part / (1 + 128 / k)
+cubes = [(x, x, x, rate(x, x, x)) for x in (1024, 2048, 4096, 8192)]
+table("products.txt", "# dtype bf16\n# m n k TFLOP/s", cubes)
+table("products.csv", "m,n,k,TFLOP/s (bfloat16)", cubes, "{},{},{},{:.3f}")
+sides = [(n, m, k) for m in (512, 4096) for n in (512, 4096) for k in (256, 512, 1024, 4096)]
+table("shapes.csv", "n,m,k,tflops,dtype", [(n, m, k, 989.5 * 0.62 / (1 + 200 / k)) for n, m, k in sides],
+      "{},{},{},{:.4f},bf16")
+table("eighth.txt", "fp8: m n k TFLOP/s", [(x, x, x, rate(x, x, x, 0.5, 1979)) for x in (1024, 2048, 4096)])
+table("nameless.txt", "m n k TFLOP/s", cubes), table("giga.txt", "# bf16 m n k GFLOP/s", cubes)
+table("fast.txt", "# bf16", [(x, x, x, 1200) for x in (1024, 2048, 4096)])
+table("holes.txt", "# bf16", cubes, "{} {} {}")
+
+def row(name, seconds, **args):
+    return {"ph": "X", "name": name, "pid": 0, "tid": 2, "cat": "row", "ts": 0, "dur": 1e6 * seconds + 4,
+            "args": {"step": 3, **args}}
+def worked(name, seconds, flops, bytes, **more):
+    return row(name, seconds, dtype="bf16", flops=flops, bytes=bytes, **more)
+PEAK, side = 989.5e12, 4096
+rows = [worked("linear h0.qkv forward", 2 * side**3 * (1 + 128 / side) / (0.55 * PEAK), 2 * side**3, 6 * side**2,
+               products=[[side, side, side, 1]]),
+        worked("attention_blocked h0.attn forward", 1e12 / (0.4 * PEAK), 1e12, 1),
+        worked("attention_blocked h0.attn backward_input", 1e12 / (0.3 * PEAK), 1e12, 1),
+        worked("layernorm h0.ln1 forward", 1e9 / 2000e9, 0, 1e9), worked("cast_fp8 h0.x forward", 1e9 / 1500e9, 0, 1e9),
+        row("linear h0.proj forward", 1)]
+def trace(name, rows, program="trivium"):
+    about = {"program": program, "ranks": [{"rank": 0}]}
+    json.dump({"displayTimeUnit": "ms", "otherData": about, "traceEvents": rows}, open(f"{work}/{name}", "w"))
+trace("trace.json", rows), trace("workless.json", [row("linear h0.qkv forward", 1)]), trace("other.json", rows, "torch")
+P
+sed '/^tile-units/d' configs/clusters/dgx-h100.ini >"$work/h100.ini"       # its speeds of products are a formula alone
+# figures NAME FILES WORDS...: a plan with FILES says each of WORDS as a line
+figures() {
+    local name=$1 files=$2 words fine=0
+    shift 2
+    "$B/trivium" plan "${model[@]}" --dp 2 --tp 8 --cluster "$work/h100.ini" --measured "$files" >"$work/out" \
+        2>"$work/err" || fine=1
+    for words; do grep -Eq "^$words" "$work/out" || fine=1; done
+    report "measured_$name" $fine
+    [ $fine = 0 ] || { cat "$work/err"; grep measured "$work/out"; }
+}
+m=$work/measured
+n243="node 24[23](\.[0-9])? GB/s, measured: $m/"
+for one in node:all_reduce gather:all_gather old:an_older_reduce_scatter send:sendrecv all:alltoall; do
+    figures "within_a_host_by_${one#*:}" "$m/${one%:*}.txt" "$n243${one%:*}.txt \(was 360, $work/h100.ini\)" \
+        "node 2\.[01][0-9]* us, measured: $m/${one%:*}.txt \(was 3, "
+done
+for one in net-gather:all_gather net-all:alltoall rails:groups_of_one_rank_a_host; do
+    figures "between_hosts_by_${one#*:}" "$m/${one%:*}.txt" \
+        "net (33|32\.9|33\.0)[0-9]* GB/s, measured: $m/${one%:*}.txt \(was 40, " "net (9|8\.9|9\.0)[0-9]* us, "
+done
+figures between_hosts_after_within_them "$m/net.txt,$m/node.txt" "$n243" "net (33|32\.9|33\.0)[0-9]* GB/s" \
+    "net (9|8\.9|9\.0)[0-9]* us"
+figures by_several_files_of_a_level "$m/node.txt,$m/gather.txt" "${n243}node.txt, $m/gather.txt \(was 360"
+figures products "$m/products.txt" "products in bf16 613.5 TFLOP/s, measured: $m/products.txt \(was 590\.[0-9], "
+figures products_with_commas "$m/products.csv" "products in bf16 613.5 TFLOP/s"
+figures products_and_their_shapes "$m/shapes.csv" "products in bf16 613.5 TFLOP/s" \
+    "product-k0 200, " "product-m0 [0-9.e-]+, "
+figures products_in_fp8 "$m/eighth.txt" "products in fp8 989.5 TFLOP/s, measured: $m/eighth.txt \(was 11"
+figures rows_of_a_trace "$m/trace.json" "products in bf16 544.2 TFLOP/s" "attention forward 395.8 TFLOP/s" \
+    "attention backward 296.9 TFLOP/s" "memory-bound rows 2000 GB/s" "cast_fp8 1500 GB/s"
+
+# What was measured is what is priced: the same step as with a cluster file of those figures.
+sed -e 's/^node-gbs.*/node-gbs = 243/' -e 's/^node-us.*/node-us = 2.1/' -e 's/^net-gbs.*/net-gbs = 33/' \
+    -e 's/^net-us.*/net-us = 9/' -e 's/^product-part.*/product-part = 0.62/' "$work/h100.ini" >"$work/like.ini"
+priced=(plan "${model[@]}" --dp 4 --tp 8 --json)
+"$B/trivium" "${priced[@]}" --cluster "$work/h100.ini" >"$work/before.json" 2>"$work/err" &&
+    "$B/trivium" "${priced[@]}" --cluster "$work/like.ini" >"$work/like.json" 2>"$work/err" &&
+    "$B/trivium" "${priced[@]}" --cluster "$work/h100.ini" --measured "$m/node.txt" --measured "$m/net.txt" \
+    --measured="$m/products.txt" >"$work/with.json" 2>"$work/err" && python3 - "$work" <<'P'
+import json, sys
+before, like, with_ = (json.load(open(f"{sys.argv[1]}/{n}.json"))["plan"] for n in ("before", "like", "with"))
+assert before["measured"] == like["measured"] == []
+off = [abs(p["step_s"] / like["step_s"] - 1) for p in (with_, before)]
+assert off[0] < 0.005 < 0.02 < off[1], (off, before, like, with_)
+figures = {(f["figure"], f["unit"]): f for f in with_["measured"]}
+links = {(level, unit) for level in ("node", "net") for unit in ("GB/s", "us")}
+assert set(figures) == links | {("products in bf16", "TFLOP/s")}, figures
+assert all(f["file"].startswith(sys.argv[1]) and f["cluster"].endswith("h100.ini") for f in figures.values())
+P
+report "measured_figures_are_what_is_priced" $?
+"$B/trivium" plan "${model[@]}" --gpus 8 --cluster dgx-h100 --measured "$m/node.txt" --json >"$work/out" \
+    2>"$work/err" &&
+    python3 -c 'import json, sys; assert json.load(sys.stdin)["search"]["measured"][0]["was"] == 360' <"$work/out" &&
+    "$B/trivium" plan "${model[@]}" --gpus 8 --cluster dgx-h100 --measured "$m/node.txt" >"$work/out" 2>"$work/err" &&
+    grep -Eq "^node 24[23].* \(was 360, configs/clusters/dgx-h100.ini\)$" "$work/out"
+report "a_search_is_by_what_was_measured" $?
+
+# A trace of this program, here.
+"$B/trivium" train --config configs/demo.ini --steps 4 --val-fraction 0 --metrics "" --threads 1 \
+    --trace "$work/own.json" >"$work/out" 2>"$work/err" &&
+    "$B/trivium" plan "${model[@]}" --cluster cpu-2core --measured "$work/own.json" >"$work/out" 2>"$work/err" &&
+    was="measured: $work/own.json \(was [0-9.]+, configs/clusters/cpu-2core.ini\)" &&
+    grep -Eq "^products in fp32 [0-9.]+ TFLOP/s, $was$" "$work/out" &&
+    grep -Eq "^memory-bound rows [0-9.]+ GB/s, $was$" "$work/out" &&
+    grep -Eq "^attention forward [0-9.]+ TFLOP/s, $was$" "$work/out"
+report "measured_by_a_trace_of_this_program" $?
+
+not_measured() { refuse "measured_$1" "$2" "${model[@]}" --cluster "${3:-dgx-h100}" --measured "$m/$4"; }
+not_measured wrong_results "wrong.txt:|#wrong is 3|mend the links" "" wrong.txt
+not_measured few_sizes "3 sizes|at least 4|-b 8 -e 1G -f 2" "" few.txt
+not_measured small_sizes "6 sizes|-b 8 -e 1G -f 2" "" small.txt
+not_measured one_rank "a group of one rank|2 ranks or more" "" alone.txt
+not_measured a_row_that_is_cut "columns, and the header has 13|whole" "" cut.txt
+not_measured no_ranks "no lines # Rank|whole" "" rankless.txt
+not_measured other_columns "size count type redop root|2.13 or newer" "" columns.txt
+not_measured other_units "(us) and (GB/s)" "" ms.txt
+not_measured another_algbw "and algbw is 999.99" "" algbw.txt
+not_measured another_busbw "all_reduce of 8 ranks has 1.75 times" "" factor.txt
+not_measured more_ranks_than_a_node "16 ranks on host node00|dgx-h100 has 8|--cluster" "" large.txt
+not_measured a_name_that_is_not_said "all_gather or alltoall|2.16 or newer" "" which.txt
+not_measured pairs_between_hosts "from one rank of 8|all_gather_perf" "" pairs.txt
+not_measured a_broadcast "broadcast_perf is not a test that is read|all_reduce_perf" "" broadcast.txt
+not_measured hosts_of_a_machine "4 hosts|no level beyond node" cpu-2core rails.txt
+not_measured an_adapter_of_all "start all 8 ranks of each host" rtx-4090 one.txt
+not_measured no_dtype "must name one dtype|names none" "" nameless.txt
+not_measured another_unit "in GFLOP/s|m n k TFLOP/s" "" giga.txt
+not_measured more_than_the_peak "1200 TFLOP/s in bf16 are more than the peak of dgx-h100, 989.5" "" fast.txt
+not_measured three_columns "3 columns, and the header has 4" "" holes.txt
+not_measured a_trace_of_others "not a trace of trivium train --trace" "" other.json
+not_measured a_trace_without_work "no row has its flops and bytes" "" workless.json
+not_measured nothing_known "neither what nccl-tests prints|docs/using.md" "" ../hostless.ini
+not_measured no_file "none.txt: No such file" "" none.txt
+not_measured products_twice "both measure products in bf16|leave one out" "" "products.txt,$m/products.csv"
+
 command=budget
 refuse a_budget_for_nobody "give --gpus 1024" "${model[@]}"
 refuse a_budget_of_replicas_that_train_apart "local-steps=50|train alike" "${model[@]}" --gpus 1024 --local-steps 50

@@ -7,6 +7,7 @@
 #include "driver/plan/plan_search.h"
 #include "driver/recipe.h"
 #include "driver/setup.h"
+#include "driver/train/train_options.h"
 #include "lib/base/replace.h"
 #include "planner/search.h"
 #include <inttypes.h>
@@ -21,6 +22,8 @@ static const struct option OPTIONS[] = {
      offsetof(struct plan_request, gpus)},
     {"top", OPTION_INT, "5", 1, MAX_BEST, NULL, "", "with gpus: how many layouts to show", "plan",
      offsetof(struct plan_request, top)},
+    {"measured", OPTION_TEXT, "", 0, 0, OPTION_LIST, "", "files of measurements, in place of the cluster's figures: of "
+     "nccl-tests, of products (m n k TFLOP/s), a trace", "plan", offsetof(struct plan_request, measured)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "plan", offsetof(struct plan_request, json)},
     {"write", OPTION_TEXT, "", 0, 0, NULL, "", "with gpus: a file for the options of the first layout, for --config",
      "plan", offsetof(struct plan_request, write)},
@@ -83,14 +86,14 @@ json_t *plan_bytes_json(const struct price *x) {
     return bytes;
 }
 
-static enum status print_json(const struct plan *p, const struct cluster *c, const struct price *x) {
+static enum status print_json(const struct plan_request *q, const struct cluster *c, const struct price *x) {
     return command_print(
-        json_pack("{s:{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:b, s:o, s:o}}", "plan", "cluster",
-                  c->name, "model", p->model, "layout", layout_of(p), "ranks", plan_ranks(p), "step_s",
-                  x->step_s, "tokens_per_s", tokens_of(p) / x->step_s, "mfu", x->mfu, "memory_bytes",
+        json_pack("{s:{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:b, s:o, s:o, s:o}}", "plan", "cluster",
+                  c->name, "model", q->plan.model, "layout", layout_of(&q->plan), "ranks", plan_ranks(&q->plan),
+                  "step_s", x->step_s, "tokens_per_s", tokens_of(&q->plan) / x->step_s, "mfu", x->mfu, "memory_bytes",
                   (json_int_t)x->total_bytes, "room_bytes", (json_int_t)(c->memory_bytes - c->reserve_bytes),
-                  "host_bytes", (json_int_t)x->host_bytes, "fits", x->fits, "phases_s", plan_phases_json(x),
-                  "bytes", plan_bytes_json(x)),
+                  "host_bytes", (json_int_t)x->host_bytes, "fits", x->fits, "phases_s", plan_phases_json(x), "bytes",
+                  plan_bytes_json(x), "measured", measured_json(&q->figures)),
         JSON_INDENT(2));
 }
 
@@ -118,6 +121,7 @@ static enum status plan(void *request, struct options *o, int argc, char **argv)
     struct price x;
     TRY(options_parse(o, argc, argv));
     TRY(setup_target(o, &q->plan, &c));
+    TRY(cluster_measure(q->measured, train_options(&q->plan)->cluster, &c, &q->figures));
     if (q->gpus && q->svg[0]) return FAIL(E_USAGE, "--svg draws one layout, and --gpus searches; use --out");
     if (q->gpus) return plan_search(q, o, &c);
     static const char *const OF_A_SEARCH[] = {"out", "write", "run", "top"};
@@ -129,7 +133,8 @@ static enum status plan(void *request, struct options *o, int argc, char **argv)
     const struct price_wish wish = {.uneven = options_source(o, "pp-split") != FROM_DEFAULT};
     TRY(price_plan(&train_recipe, &q->plan, &c, &wish, &x));
     if (q->svg[0]) TRY(draw_pipeline(q, &c));
-    if (q->json) return print_json(&q->plan, &c, &x);
+    if (q->json) return print_json(q, &c, &x);
+    measured_print(&q->figures, stdout);
     print_text(&q->plan, &c, &x);
     return OK;
 }

@@ -129,6 +129,7 @@ static void print_text(const struct answer *a) {
     const struct search *s = &a->found;
     const struct search_stat *n = &s->stat;
     char text[192];
+    measured_print(&a->asked->figures, stdout);
     printf("%s on %" PRId64 " x %s, global batch %" PRId64 "\n", a->asked->plan.model, a->asked->gpus,
            a->cluster->name, a->asked->plan.global_batch);
     printf("%" PRId64 " layouts: %" PRId64 " cannot be, %" PRId64 " do not fit, %" PRId64 " are cut by a bound, "
@@ -182,12 +183,13 @@ static json_t *search_json(const struct answer *a) {
                             json_pack("{s:f, s:f, s:s}", "now", t->now, "beyond", t->beyond, "layout",
                                       t->beyond == 0 ? "" : layout_text(&t->other, text, sizeof text)));
     }
-    return json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I}}", "cluster",
+    return json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:o}", "cluster",
                      a->cluster->name, "model", a->asked->plan.model, "ranks", (json_int_t)a->asked->gpus,
                      "best", best, "families", families, "tipping", tipping, "stat", "seen",
                      (json_int_t)s->stat.seen, "refused", (json_int_t)s->stat.refused, "too_large",
                      (json_int_t)s->stat.too_large, "bound", (json_int_t)s->stat.bound, "priced",
-                     (json_int_t)s->stat.priced, "no_fit", (json_int_t)s->stat.no_fit);
+                     (json_int_t)s->stat.priced, "no_fit", (json_int_t)s->stat.no_fit, "measured",
+                     measured_json(&a->asked->figures));
 }
 
 /* ---- the search ---- */

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/base/option.h"
-#include "lib/cost/cluster.h"
+#include "lib/cost/measured.h"
 #include "lib/run/plan.h"
 #include "planner/price.h"
 #include <jansson.h>
@@ -12,7 +12,8 @@ struct plan_request {
     struct plan plan;
     int64_t gpus, top;
     int json, run;
-    char write[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX], svg[OPTION_TEXT_MAX];
+    char write[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX], svg[OPTION_TEXT_MAX], measured[OPTION_TEXT_MAX];
+    struct measured figures;             /* of the cluster, from the files of measured */
 };
 
 /** Refuse options with which each dp trains differently, because a search compares equal trainings. @errors E_CONFIG */

@@ -95,6 +95,11 @@ enum status option_assign(struct options *o, int index, const char *text, enum o
     char shown[OPTION_TEXT_MAX + 256];
     show(o, option->name, text, source, shown, sizeof shown);
     union option_value value; /* checked even if a stronger source wins: a wrong line in a file is an error */
+    char joined[2 * OPTION_TEXT_MAX];
+    if (option->type == OPTION_TEXT && option->choices && source == FROM_COMMAND_LINE && o->source[index] == source) {
+        snprintf(joined, sizeof joined, "%s" OPTION_LIST "%s", (const char *)field_of(o, index), text);
+        text = joined;
+    }
     TRY(option_read_value(option, text, shown, &value));
     if (source < o->source[index]) return OK;
     o->source[index] = source;

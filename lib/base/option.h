@@ -12,6 +12,9 @@
 enum option_type { OPTION_BOOL, OPTION_INT, OPTION_REAL, OPTION_TEXT, OPTION_CHOICE };
 enum { OPTION_TEXT_MAX = 1024 };
 
+/* `choices` of a TEXT: a list. An option that is given again on the command line adds to it, with a comma between. */
+#define OPTION_LIST ","
+
 enum option_source { FROM_DEFAULT, FROM_DATA, FROM_PRESET, FROM_FILE, FROM_COMMAND_LINE };
 
 struct option {

@@ -1,6 +1,7 @@
 #include "lib/cost/fit.h"
 
 #include "lib/base/sort.h"
+#include "lib/cost/op_time.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -46,10 +47,11 @@ double fit_relative(const double *known, const double *seconds, int n, int k, do
 double fit_products(const struct timed_product *p, int n, double peak, struct cluster *c) {
     enum { UNKNOWNS = 5 };
     double x[UNKNOWNS], *seconds = malloc((size_t)n * sizeof *seconds + 1), error = NAN;
+    const struct cluster tiles = {.product_part = 1, .tile_units = c->tile_units};   /* its efficiency is tile_fit */
     double(*known)[UNKNOWNS] = malloc((size_t)n * sizeof *known + 1);
     for (int i = 0; known && seconds && i < n; i++) {
         double m = (double)p[i].product.m, cols = (double)p[i].product.n, k = (double)p[i].product.k;
-        double flops = 2 * m * cols * k * (double)p[i].product.batch;
+        double flops = 2 * m * cols * k * (double)p[i].product.batch / product_efficiency(&tiles, &p[i].product);
         const double line[UNKNOWNS] = {flops, flops / m, flops / cols, flops / k, 1};
         for (int j = 0; j < UNKNOWNS; j++) known[i][j] = line[j];
         seconds[i] = p[i].seconds;

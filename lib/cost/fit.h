@@ -2,7 +2,8 @@
  *
  * Every formula of op_time.h and wire_time.h is linear in its unknown constants. For a matrix product of F flops:
  *
- *   t = F x0 + F/m x1 + F/n x2 + F/k x3 + x4        x0 = 1/(peak part), x1 = m0 x0, ..., x4 the launch
+ *   t = F x0 + F/m x1 + F/n x2 + F/k x3 + x4        x0 = 1/(peak part), x1 = m0 x0, ..., x4 the launch; on a GPU F is
+ *                                                   divided by the part that tiles fill (tile_fit of op_time.h)
  *
  * So nonnegative least squares of the relative errors gives the constants. Source: Lawson, Hanson 1974, "Solving least
  * squares problems", chapter 23. fit_relative uses coordinate descent, which is short, and converges because the

@@ -56,7 +56,8 @@ struct trace_rank {
     struct span *spans;                  /* in the order of start_s; times are on rank 0's clock */
     struct trace_memory *memory;         /* in the order of time; an element for each change of a role's bytes */
     int n_steps, n_params;               /* of the program */
-    const char **names;                  /* [n_names]: steps "linear h0.qkv", params "h0.attn.w", slots "h0.qkv" */
+    const char **names;                  /* [n_names]: steps "linear h0.qkv", params "h0.attn.w", slots "h0.qkv", and
+                                          * the work of each step's rows: see trace_span_work */
     char *text;                          /* the names' characters */
     int64_t text_bytes;                  /* size of text */
 };
@@ -75,6 +76,11 @@ void trace_data_fini(struct trace_data *);
 /** The name of a span, without its numbers: "F", "recv_B", "linear h0.qkv backward_weight", "all_reduce". Static
  *  storage. */
 const char *trace_span_name(const struct trace_rank *, const struct span *);
+
+/** The work of a row, as members of its args: ,"dtype":"bf16","flops":...,"bytes":...,"products":[[m,n,k,batch],...].
+ *  "" if the span is no row, of two steps, or of a row in which ranks exchange. Its flops leave out what a causal mask
+ *  hides; bytes is the memory traffic of op_cost. */
+const char *trace_span_work(const struct trace_rank *, const struct span *);
 
 /* The measured bubble. window_s: from the start of a step's first compute action on any rank to the end of its last.
  * idle_s: the time in the window that a rank spends outside of compute actions (SPAN_ACTION, action_is_compute), for

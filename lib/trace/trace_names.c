@@ -1,15 +1,55 @@
-/* The names of spans: a step, param or slot of a rank's program, and the kind of row. */
+/* The names of spans: a step, param or slot of a rank's program, and the kind of row. Behind the names lies what each
+ * kind of row of a step computes and moves, as a piece of the file. */
 #include "lib/trace/trace_state.h"
 
+#include "lib/comm/exchange.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- the work of rows ---- */
+enum { FORWARD, BACKWARD_INPUT, BACKWARD_WEIGHT, N_WORKS };
+static const enum row_kind WORK_KINDS[N_WORKS] = {ROW_FORWARD, ROW_BACKWARD_INPUT, ROW_BACKWARD_WEIGHT};
+
+/* Does the row stand still for other ranks? Then its time says nothing of its work. */
+static bool exchanges(const struct program *g, const struct step *s, const struct call *call, enum row_kind kind) {
+    struct exchange x[MAX_EXCHANGES] = {{.axis = (enum mesh_axis)s->mesh_axis}, {.axis = (enum mesh_axis)s->mesh_axis}};
+    bool any = false;
+    for (int i = 0, n = s->op->exchanges ? s->op->exchanges(call, kind, x) : 0; i < n; i++)
+        any |= mesh_size(x[i].axis, &g->place) > 1;
+    return any;
+}
+
+static void write_work(FILE *f, const struct program *g, const struct step *s, enum row_kind kind) {
+    struct call call = program_call(g, s);
+    struct cost cost = op_cost(&call, kind);
+    if (exchanges(g, s, &call, kind) || (cost.flops == 0 && cost.bytes == 0)) return;
+    fprintf(f, ",\"dtype\":\"%s\",\"flops\":%.0f,\"bytes\":%.0f", dtype_name(op_product_dtype(&call)),
+            cost.flops - cost.left_out, cost.bytes + cost.cast_bytes);
+    for (int i = 0; i < cost.n_products; i++) {
+        const struct matmul *p = &cost.product[i];
+        fprintf(f, "%s[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", i ? "," : ",\"products\":[", p->m, p->n, p->k,
+                p->batch);
+    }
+    if (cost.n_products) fputc(']', f);
+}
+
+const char *trace_span_work(const struct trace_rank *r, const struct span *s) {
+    int first = r->n_names - N_WORKS * r->n_steps;
+    if (s->kind != SPAN_ROW || s->other >= 0) return "";
+    enum row_kind kind = s->what == ROW_REPLAY ? ROW_FORWARD : (enum row_kind)s->what;
+    for (int i = 0; i < N_WORKS; i++)
+        if (WORK_KINDS[i] == kind) return r->names[first + N_WORKS * s->id + i];
+    return "";
+}
+
+/* ---- names ---- */
 enum status trace_names_of(const struct run *r, struct trace_rank *out) {
     const struct program *g = &r->program;
     size_t bytes = 0;
     *out = (struct trace_rank){.n_steps = g->n_steps, .n_params = g->n_params,
-                               .n_names = g->n_steps + g->n_params + g->n_slots};
+                               .n_names = (1 + N_WORKS) * g->n_steps + g->n_params + g->n_slots};
     FILE *f = open_memstream(&out->text, &bytes);
     if (!f) return FAIL(E_MEMORY, "no memory for the names of %d steps", g->n_steps);
     for (int i = 0; i < g->n_steps; i++) {
@@ -18,6 +58,10 @@ enum status trace_names_of(const struct run *r, struct trace_rank *out) {
     }
     for (int i = 0; i < g->n_params; i++) fprintf(f, "%s%c", g->params[i].name, 0);
     for (int i = 0; i < g->n_slots; i++) fprintf(f, "%s%c", g->slots[i].name, 0);
+    for (int i = 0; i < N_WORKS * g->n_steps; i++) {
+        write_work(f, g, &g->steps[i / N_WORKS], WORK_KINDS[i % N_WORKS]);
+        fputc(0, f);
+    }
     if (fclose(f) != 0) return FAIL(E_MEMORY, "no memory for the names of %d steps", g->n_steps);
     out->text_bytes = (int64_t)bytes;
     return trace_names_find(out);

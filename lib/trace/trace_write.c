@@ -160,7 +160,7 @@ static void write_span(struct writer *w, const struct span *s) {
         begin_span(w, s->kind == SPAN_STEP ? name : trace_span_name(w->rank, s), step ? "step" : "row",
                    step ? LANE_STEP : LANE_COMPUTE, s->start_s, s->end_s);
         print_place(w, s);
-        fputs("}}", w->f);
+        fprintf(w->f, "%s}}", trace_span_work(w->rank, s));
     }
 }
 
