@@ -9,9 +9,10 @@
 
 kernel CPU(layernorm_forward), CPU(layernorm_backward_input), CPU(layernorm_backward_weight);
 
-/* x is call->in[0], (R, C) with C = call->weight[0].type->shape.axis[0].n; g and b are call->weight[0] and [1]. Write
- * y to call->out[0]; y may be x's memory. eps is layernorm_eps(call): models differ. For backward write mean and
- * rstd of each row to call->out[1], which is always there: two `real` per row. Subtract the mean before you square. */
+/* x is call->in[0], R rows of C elements: C = call->weight[0].type->shape.axis[0].n, R = type_n(call->in[0].type) / C.
+ * g and b are call->weight[0] and [1]. Write y to call->out[0]; y may be x's memory. eps is layernorm_eps(call): models
+ * differ. For backward write mean and rstd of each row to call->out[1], which is always there: two `real` per row.
+ * Subtract the mean before you square. */
 enum status CPU(layernorm_forward)(const struct call *call) {
     (void)call;
     return FAIL(E_TODO, "layernorm_forward is not written yet");
