@@ -42,6 +42,11 @@ grep -q -- '--depth ops' "$work/one/paper.md" &&
 report $? "paper and key of a hunt say how deep the record is"
 exam --seed 2026 "$work/one"; [ $? = 2 ] && says 'is there already'
 report $? "an examination is not written over"
+mkdir "$work/broken" && printf '#!/bin/sh\necho broken >&2; exit 1\n' >"$work/broken/trivium"
+chmod +x "$work/broken/trivium"
+BUILD=$work/broken exam --seed 2026 --lessons '03 04' "$work/half"; [ $? = 2 ] && says broken &&
+    [ -z "$(find "$work" -maxdepth 1 -name '*half*')" ]
+report $? "an examination that fails leaves nothing"
 exam --seed 2026 --lessons '03 04' "$work/short" && says '16 questions' &&
     ! grep -qE '^## (Hunts|A layout)' "$work/short/paper.md" &&
     [ "$(grep -oE 'lesson [0-9]+' "$work/short/key.md" | sort -u | tr '\n' ' ')" = 'lesson 03 lesson 04 ' ]
@@ -51,6 +56,13 @@ report $? "a seed is asked for"
 exam --bank "$work/bank.md" && n=$(grep -c '^\*Key\.\*' "$work/bank.md") && [ "$n" -ge 130 ] &&
     [ "$(grep -c '^| `' "$work/bank.md")" -ge 300 ]
 report $? "the bank has 130 questions with their keys, and 300 planted mistakes with their claims"
+grep -A 2 '^\*\*kept\.\*\* ' "$work/bank.md" | grep -qE '^\*Key\.\* [0-9 ]+ bytes: ' &&
+    grep -qE '^\*\*[0-9]+\.\*\* [0-9 ]+ bytes, within ' "$work/short/key.md"
+report $? "a number of a key has its unit"
+[ "$(grep -c '^\*\*[0-9]*\.\*\* \*(With the lesson at hand' "$work/bank.md")" -ge 9 ] &&
+    grep -q 'at hand.)\* How long does a rank wait in the worked problem' "$work/bank.md" &&
+    ! cat "$work"/{one,other,short}/paper.md | tr '\n' ' ' | grep -qiE 'the worked problem|the opening|the same job'
+report $? "a question that needs its lesson is marked in the bank, and in no paper"
 
 # Hunts and layout as exercises, where they lie: what they begin with is wrong, and the reference right.
 python3 - "$work" >"$work/said" 2>&1 <<'EOF'
@@ -71,7 +83,7 @@ for lesson, name in ((exam.HUNTS, "17/unseen-1"), (exam.HUNTS, "17/unseen-2"), (
         shutil.copyfile(begin, os.path.join(place.host_work, e.file))
         result = grade.grade(base, place, e.file, timeout=10)
         lost = [c.test for c, o in result.claims if not result.holds(o)]
-        ok = result.full() if full else result.status == "graded" and len(lost) == len(e.claims)
+        ok = result.full() if full else result.status == "graded" and len(lost) == len(e.claims) and not result.score()
         print(name, "reference" if full else "starter", result.status, result.message[:200], result.score(), lost,
               "" if ok else "WRONG")
         wrong += not ok

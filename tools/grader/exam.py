@@ -17,6 +17,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 
 from . import ROOT, Trouble, build, exercise, mutant, plant, which, worksheet
 
@@ -58,6 +59,14 @@ def questions(lesson):
     return found
 
 
+# A question that cannot be answered without what stands next to it in its lesson.
+NEEDS_LESSON = re.compile(r"the (worked problem|opening|procedure|figure|table|example)\b|same (card|job)", re.I)
+
+
+def needs_lesson(question):
+    return bool(NEEDS_LESSON.search(" ".join(question.split())))
+
+
 # ---- numbers ----
 
 def numbers(lesson, seed):
@@ -68,6 +77,10 @@ def numbers(lesson, seed):
 
 def decimal(value):
     return f"{value:,.0f}".replace(",", " ") if value >= 10000 else f"{value:.6g}"
+
+
+def known(q):
+    return f"{decimal(worksheet.known(q))} {q['unit']}"
 
 
 # ---- hunts ----
@@ -269,7 +282,8 @@ def number_of(lesson):
 
 
 def add_questions(pair, dice, lessons, n, points):
-    chosen = spread(dice, [q for name in lessons for q in questions(name)], n, lambda q: q[0])
+    asked = [q for name in lessons for q in questions(name) if not needs_lesson(q[1])]
+    chosen = spread(dice, asked, n, lambda q: q[0])
     if chosen:
         pair.head("Questions", "In one to three sentences, or a short calculation.", len(chosen), points)
     for lesson, ask, answer in chosen:
@@ -281,7 +295,7 @@ def add_numbers(pair, dice, lessons, seed, n, points):
     if chosen:
         pair.head("Numbers", "Write the formula, then the number.", len(chosen), points)
     for lesson, name, q in chosen:
-        pair.add(q["ask"], f"{decimal(worksheet.known(q))}, within {q['within']} % (lesson {number_of(lesson)}, "
+        pair.add(f"{q['ask']} (In {q['unit']}.)", f"{known(q)}, within {q['within']} % (lesson {number_of(lesson)}, "
                  f"{name}: `trivium {q['command']}`)")
 
 
@@ -347,6 +361,20 @@ def make(seed, lessons, out, built=False):
     """The folder of an examination; points of its paper."""
     if os.path.lexists(out):
         raise Trouble(f"OUT={out} is there already; choose another")
+    parent, name = os.path.split(out)
+    os.makedirs(parent, exist_ok=True)
+    made = tempfile.mkdtemp(prefix=f".{name}.", dir=parent)  # what is half made is never seen under OUT
+    try:
+        pair = write_all(seed, lessons, made, built)
+        os.chmod(made, os.stat(os.path.join(made, "unseen")).st_mode)
+        os.rename(made, out)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return pair
+
+
+def write_all(seed, lessons, out, built):
+    """All files of it, in an empty folder."""
     dice = {name: random.Random(f"exam {seed} {name}") for name, _, _ in PARTS}
     sizes = {name: (n, points) for name, n, points in PARTS}
     pair, folder = Pair(), os.path.join(out, "unseen")
@@ -373,8 +401,9 @@ def bank(lessons):
         asked, sums, planted = questions(lesson), numbers(lesson, "bank"), claims_of(lesson)
         n = [a + len(b) for a, b in zip(n, (asked, sums, planted))]
         lines += [f"## {lesson}",
-                  *(f"**{i}.** {ask}\n\n*Key.* {answer}" for i, (_, ask, answer) in enumerate(asked, 1)),
-                  *(f"**{name}.** {q['ask']}\n\n*Key.* {decimal(worksheet.known(q))}: `trivium {q['command']}`"
+                  *(f"**{i}.** {'*(With the lesson at hand.)* ' * needs_lesson(ask)}{ask}\n\n*Key.* {answer}"
+                    for i, (_, ask, answer) in enumerate(asked, 1)),
+                  *(f"**{name}.** {q['ask']}\n\n*Key.* {known(q)}: `trivium {q['command']}`"
                     for _, name, q in sums)]
         if planted:
             lines.append("\n".join(["| planted mistake | what it does | the claim that fails |", "|---|---|---|", *(

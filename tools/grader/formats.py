@@ -37,8 +37,9 @@ def rest_of(result):
     if not result.exercise.further:
         return []
     why = [f"{name}: {line}" for name, o in result.rest.items() if o.failed_on is not None for line in o.why]
+    why += ["it counts once a claim holds"] * (result.rest_holds() and not result.rest_counts())
     why += [result.after] * bool(result.after) if result.status == "graded" else not_run(result)
-    return [{"test": "", "text": REST, "holds": result.status == "graded" and result.rest_holds(), "weight": 1,
+    return [{"test": "", "text": REST, "holds": result.status == "graded" and result.rest_counts(), "weight": 1,
              "held_on": [], "failed_on": None,
              "why": [clean(line) for line in why], "hint": ""}]
 

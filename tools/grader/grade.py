@@ -43,13 +43,17 @@ class Grade:
     def rest_holds(self):
         return not self.after and all(self.holds(o) or (o.skipped and o.failed_on is None) for o in self.rest.values())
 
+    def rest_counts(self):
+        """What a starter has not broken earns nothing: one claim at least has to hold, too."""
+        return self.rest_holds() and any(self.holds(o) for _, o in self.claims)
+
     def counts(self):
         """Claims that hold, and all; a weight multiplies a claim. All are the same number for everybody, whatever
         became of the submission."""
         further = bool(self.exercise.further)
         total = sum(c.weight for c in self.exercise.claims) + further
         held = sum(c.weight for c, o in self.claims if self.holds(o))
-        return (held + (further and self.rest_holds()) if self.status == "graded" else 0), total
+        return (held + (further and self.rest_counts()) if self.status == "graded" else 0), total
 
     def score(self):
         held, total = self.counts()
@@ -414,7 +418,8 @@ def show(result, shown):
     if e.further:
         n = len(e.further)
         lines.append(f"  {'holds' if result.rest_holds() else 'FAILS'}  everything else still holds ({n} "
-                     f"test{'s' * (n != 1)})")
+                     f"test{'s' * (n != 1)})" + "; it counts once a claim holds"
+                     * (result.rest_holds() and not result.rest_counts()))
         failed = [(name, o) for name, o in result.rest.items() if o.failed_on is not None]
         for i, (name, outcome) in enumerate(failed):
             if i == REST_SHOWN:

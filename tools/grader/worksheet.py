@@ -1,13 +1,14 @@
 """Questions with numbers of one's own: a layout is drawn by the student's name, and the program itself computes the
 answer.
 
-A lesson's questions are in lessons/NN-name/worksheet.ini. A section is a question; what is not one of its four words is
+A lesson's questions are in lessons/NN-name/worksheet.ini. A section is a question; what is not one of its five words is
 drawn:
 
     [stage]
     ask     = {params} parameters on {dp} ranks, ZeRO stage {zero}: bytes of states on a rank
     command = show memory --params {params} --dp {dp} --zero {zero}      printed by trivium with --json
     answer  = bytes.optim                                                where in that; ranks.0 is the first of a list
+    unit    = bytes                                                      of that number
     within  = 1                                                          percent
     params  = 7e9 13e9 30e9
     dp      = 8 64
@@ -25,7 +26,7 @@ from . import ROOT, Trouble, build, sheet
 
 NAME, TITLE, SHEET = "worksheet", "Numbers of one's own", "worksheet.txt"
 SIGNS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
-WORDS = ("ask", "command", "answer", "within")
+WORDS = ("ask", "command", "answer", "unit", "within")
 
 
 def ini_of(lesson):
@@ -60,7 +61,7 @@ def text_for(lesson, student):
     lines = [f"# Lesson {lesson}, for {student}. Write a number behind each name; a calculation with + - * / "
              "and parentheses will do: 13e9 * 2 / 64."]
     for name, q in drawn(lesson, student).items():
-        lines += ["", f"# {q['ask']} (within {q['within']} %)", f"{name} = "]
+        lines += ["", f"# {q['ask']} (in {q['unit']}, within {q['within']} %)", f"{name} = "]
     return "\n".join(lines) + "\n"
 
 
