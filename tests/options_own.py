@@ -11,6 +11,10 @@ The option follows the words, or stands where they have an @. {a,b} in the words
 they print differs. Of several cases of an option one has to show an effect. What a command's help lists, and has
 neither a case nor a line in own-exceptions.txt (COMMAND OPTION | WHY), fails.
 
+And plan, which takes all options of train, uses or refuses each (train.txt has two values): its seconds or bytes
+differ; or it refuses, and names the option or what is given with it; or the option changes neither program nor device
+memory (show), and the command that plan --gpus prints has it.
+
     options_own.py PROGRAM [FILTER]         a line "ok NAME" or "not ok NAME: ..." an option; FILTER: a part of "COMMAND
                                             OPTION"
     JOBS                                    runs at a time (default: 2)
@@ -178,6 +182,56 @@ def judge(case, fixtures):
     return None
 
 
+# ---- plan and the options of train ----
+CLICKS = (
+    "--arch dlrm --features 2 --bag 2 --dense 2 --mlp-bottom 8 --mlp-top 8 --hidden 4 --vocab 50 --global-batch 4"
+).split()
+TEXT = "--layers 2 --hidden 16 --heads 2 --seq 16 --global-batch 4".split()
+NOT_OF_THE_DEVICE = r'"(host|collectives)": [0-9]+'  # what saves and collectives hold in host memory
+SEARCHED = ("--dp", "--sp", "--schedule", "--pp-split", "--cluster")  # plan --gpus decides these, or was given them
+
+
+def judge_plan(line, fixtures):
+    name, *values_and_words = shlex.split(line)
+    values, words = values_and_words[:2], values_and_words[2:]
+    ranks = words.pop(0)[1:].split("+")[0] if words and words[0].startswith("@") else "1"
+    words = words[:-1] if words and words[-1].startswith("=") else words
+    words = [*(CLICKS if "dlrm" in words else TEXT), *words]
+    given = [name, *(word[2:] for word in words if word.startswith("--"))]
+    cluster = [] if name == "cluster" else ["--cluster", "$F/any.ini"]
+
+    def both(*command):
+        runs = [run([*command, *words, f"--{name}", value, "--json"], fixtures, False) for value in values]
+        return [(code, re.sub(NOT_OF_THE_DEVICE, "", text)) for code, text, _ in runs]
+
+    def refused(result):
+        return any(re.search(rf"\b{re.escape(option)}\b", error_of(result)) for option in given)
+
+    plans = both("plan", *cluster)
+    if plans[0] != plans[1]:
+        return None
+    if plans[0][0]:
+        return None if refused(plans[0]) else f"both fail: {error_of(plans[0])}"
+    for view in ("program", "memory"):
+        shown = both("show", view)
+        if not shown[0][0] and not shown[1][0] and shown[0] != shown[1]:
+            return f"{values[0]!r} and {values[1]!r} differ in show {view}, and plan says the same of both"
+    open_words = [w for i, w in enumerate(words) if w not in SEARCHED and (i == 0 or words[i - 1] not in SEARCHED)]
+    asked = ["plan", *cluster, "--gpus", ranks, *open_words, f"--{name}", values[1]]
+    code, text, _ = run(asked, fixtures, False)
+    if code:
+        return None if refused((code, text)) else f"a search fails: {error_of((code, text))}"
+    return None if f"--{name} " in text else "it is in no command that a search prints"
+
+
+def report_plan(fixtures, pool):
+    lines = {line.split()[0]: line for line in lines_of("train.txt") if FILTER in f"plan --{line.split()[0]}"}
+    found = {name: pool.submit(judge_plan, line, fixtures) for name, line in lines.items()}
+    for name, future in found.items():
+        wrong = future.result()
+        print(f"not ok options of plan: --{name}: {wrong}" if wrong else f"ok options of plan: --{name}")
+
+
 # ---- what the runs begin with, in $F ----
 def make_fixtures(folder):
     def do(*words):
@@ -199,6 +253,8 @@ def make_fixtures(folder):
     write("hosts1", "localhost slots=1\n")
     write("hosts2", "localhost slots=2\n")
     shutil.copytree(os.path.join(DATA, "..", "bpe"), os.path.join(folder, "bpe"))
+    with open(os.path.join(DATA, "..", "..", "..", "configs", "clusters", "cpu-2core.ini"), encoding="utf-8") as file:
+        write("any.ini", file.read() + "tflops-bf16 = 0.1\ntflops-fp16 = 0.1\n")
     small = SMALL.split()
     do("data", "tokenize", "a.txt", "--to", "a.bin")
     do(
@@ -266,6 +322,7 @@ def main():
             name = f"{case.command} {case.option}"
             if FILTER in name:
                 found.setdefault(name, []).append(pool.submit(judge, case, fixtures))
+        report_plan(fixtures, pool)
         report({name: [future.result() for future in futures] for name, futures in found.items()}, exceptions)
 
 
