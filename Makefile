@@ -350,7 +350,7 @@ help:
 	@echo 'make exam SEED=2026 OUT=dir       an examination and its key, by a seed; BANK=bank.md: all questions with their keys'
 	@echo 'make check-exercises [LESSON=03]  the exercises: references get full marks, planted mistakes are rejected'
 	@echo
-	@echo 'make nano           the whole idea in 840 lines, next to the large project (nano/README.md)'
+	@echo 'make nano           the whole idea in 880 lines, next to the large project (nano/README.md)'
 	@echo 'make build          build/trivium          make examples  build/example_*'
 	@echo 'make clean'
 	@echo
@@ -368,9 +368,9 @@ demo: deps
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) build
 	@BUILD=$(B) tools/demo
 
-# The whole idea in 840 lines, apart from the rest (nano/README.md).
+# The whole idea in 880 lines, apart from the rest (nano/README.md).
 nano: build
-	@BUILD=$(B) tests/nano.sh
+	@BUILD=$(B) MY=$(MY) tests/nano.sh
 
 # What a newcomer runs. The kernels' tests are a build of their own, emulated.
 check: deps

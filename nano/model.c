@@ -22,13 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The weights of a layer, in their order in model.weights. The weights of the stage's first layer begin there at index
- * before(). */
-enum { LN1_G, LN1_B, QKV_W, QKV_B, PROJ_W, PROJ_B, LN2_G, LN2_B, FC_W, FC_B, FC2_W, FC2_B, PER_LAYER };
-
 static int is_first(void) { return grid.p_i == 0; }
 static int is_last(void) { return grid.p_i == grid.p - 1; }
-static int before(void) { return is_first() ? 2 : 0; }                   /* wte and wpe come first */
+static int before(void) { return is_first() ? 2 : 0; }     /* the first layer's weights; wte and wpe come before them */
 
 static void *room(int64_t n, size_t size) {
     void *x = calloc((size_t)n, size);
@@ -117,8 +113,6 @@ void model_tie(struct model *m) { if (is_first() || is_last()) tie_sum(m->dw + w
 
 /* ---- activations kept for backward ---- */
 
-/* A layer's activations, except its input. mid: the output of attention's half. */
-struct layer { real *ln1, *qkv, *prob, *att, *mid, *ln2, *fc, *gelu; };
 struct kept {
     real **x;                            /* x[l]: input of layer l; x[n_layers]: the stage's output */
     struct layer *layers;
@@ -144,18 +138,29 @@ struct kept *kept_new(const struct model *m) {
     return k;
 }
 
-/* ---- forward ---- */
+static void add_to(real *y, const real *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] += x[i];
+}
 
+/* ---- a layer ---- */
+
+/* The weights of the stage's layer l, and their gradients. */
+static void weights_of(const struct model *m, int l, const real **w, real **dw) {
+    for (int i = 0; i < PER_LAYER; i++) {
+        int64_t at = m->weights[before() + l * PER_LAYER + i].at;
+        w[i] = m->w + at, dw[i] = m->dw + at;
+    }
+}
+
+#ifndef MY_LAYER
 /* y holds this rank's part of a half's output. Sum the parts of all tensor parallel ranks; add bias and x once. */
 static void add_half(real *y, const real *x, const real *bias, int R, int C) {
     tp_sum(y, (int64_t)R * C);
     for (int i = 0; i < R * C; i++) y[i] += x[i] + bias[i % C];
 }
 
-static void layer_forward(const struct model *m, int l, const real *x, const struct layer *k, real *y) {
+void layer_forward(const struct model *m, const real *const *w, const real *x, const struct layer *k, real *y) {
     int R = m->B * m->T, C = m->C, HD = m->H * m->D;
-    const real *w[PER_LAYER];
-    for (int i = 0; i < PER_LAYER; i++) w[i] = m->w + m->weights[before() + l * PER_LAYER + i].at;
     layernorm(k->ln1, x, w[LN1_G], w[LN1_B], R, C);
     linear(k->qkv, k->ln1, w[QKV_W], w[QKV_B], R, C, 3 * HD);
     attention(k->att, k->prob, k->qkv, m->B, m->T, m->H, m->D);
@@ -168,48 +173,16 @@ static void layer_forward(const struct model *m, int l, const real *x, const str
     add_half(y, k->mid, w[FC2_B], R, C);
 }
 
-static void embed(const struct model *m, const int *tokens, real *x) {
-    const real *wte = m->w + m->weights[0].at, *wpe = m->w + m->weights[1].at;
-    for (int r = 0; r < m->B * m->T; r++)
-        for (int c = 0; c < m->C; c++) x[r * m->C + c] = wte[(int64_t)tokens[r] * m->C + c] + wpe[r % m->T * m->C + c];
-}
-
-double model_forward(struct model *m, struct kept *k, const int *tokens, const int *targets) {
-    int R = m->B * m->T, n = m->n_layers;
-    if (is_first())
-        embed(m, tokens, k->x[0]);
-    else
-        stage_receive(UP, k->x[0], (int64_t)R * m->C);
-    for (int l = 0; l < n; l++) layer_forward(m, l, k->x[l], &k->layers[l], k->x[l + 1]);
-    if (!is_last()) {
-        stage_send(UP, k->x[n], (int64_t)R * m->C);
-        return 0;
-    }
-    const struct weight *lnf = &m->weights[before() + n * PER_LAYER];
-    layernorm(k->lnf, k->x[n], m->w + lnf[0].at, m->w + lnf[1].at, R, m->C);
-    linear(k->logits, k->lnf, m->w + wte(m)->at, NULL, R, m->C, m->V);
-    return cross_entropy(k->logits, targets, R, m->V, 1.0 / ((double)m->plan->global_batch * m->T));
-}
-
-/* ---- backward ---- */
-
-static void add_to(real *y, const real *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++) y[i] += x[i];
-}
 static void add_rows(real *db, const real *dy, int R, int C) {
     for (int i = 0; i < R * C; i++) db[i % C] += dy[i];
 }
 
 /* d: on entry the gradient of the layer's output, on return that of its input. */
-static void layer_backward(const struct model *m, int l, const real *x, const struct layer *k, real *d) {
+void layer_backward(const struct model *m, const real *const *w, real *const *dw, const real *x, const struct layer *k,
+                    real *d) {
     int R = m->B * m->T, C = m->C, HD = m->H * m->D;
-    const real *w[PER_LAYER];
-    real *dw[PER_LAYER], *wide = reals((int64_t)R * m->K), *dqkv = reals((int64_t)R * 3 * HD);
+    real *wide = reals((int64_t)R * m->K), *dqkv = reals((int64_t)R * 3 * HD);
     real *datt = reals((int64_t)R * HD), *dx = reals((int64_t)R * C);
-    for (int i = 0; i < PER_LAYER; i++) {
-        int64_t at = m->weights[before() + l * PER_LAYER + i].at;
-        w[i] = m->w + at, dw[i] = m->dw + at;
-    }
     add_rows(dw[FC2_B], d, R, C);
     linear_backward(wide, dw[FC2_W], NULL, d, k->gelu, w[FC2_W], R, m->K, C);
     gelu_backward(wide, wide, k->fc, (int64_t)R * m->K);
@@ -226,6 +199,39 @@ static void layer_backward(const struct model *m, int l, const real *x, const st
     add_to(d, dx, (int64_t)R * C);
     free(wide), free(dqkv), free(datt), free(dx);
 }
+#endif
+
+/* ---- forward ---- */
+
+static void embed(const struct model *m, const int *tokens, real *x) {
+    const real *wte = m->w + m->weights[0].at, *wpe = m->w + m->weights[1].at;
+    for (int r = 0; r < m->B * m->T; r++)
+        for (int c = 0; c < m->C; c++) x[r * m->C + c] = wte[(int64_t)tokens[r] * m->C + c] + wpe[r % m->T * m->C + c];
+}
+
+double model_forward(struct model *m, struct kept *k, const int *tokens, const int *targets) {
+    const real *w[PER_LAYER];
+    real *dw[PER_LAYER];
+    int R = m->B * m->T, n = m->n_layers;
+    if (is_first())
+        embed(m, tokens, k->x[0]);
+    else
+        stage_receive(UP, k->x[0], (int64_t)R * m->C);
+    for (int l = 0; l < n; l++) {
+        weights_of(m, l, w, dw);
+        layer_forward(m, w, k->x[l], &k->layers[l], k->x[l + 1]);
+    }
+    if (!is_last()) {
+        stage_send(UP, k->x[n], (int64_t)R * m->C);
+        return 0;
+    }
+    const struct weight *lnf = &m->weights[before() + n * PER_LAYER];
+    layernorm(k->lnf, k->x[n], m->w + lnf[0].at, m->w + lnf[1].at, R, m->C);
+    linear(k->logits, k->lnf, m->w + wte(m)->at, NULL, R, m->C, m->V);
+    return cross_entropy(k->logits, targets, R, m->V, 1.0 / ((double)m->plan->global_batch * m->T));
+}
+
+/* ---- backward ---- */
 
 static void embed_backward(const struct model *m, const int *tokens, const real *d) {
     real *dwte = m->dw + m->weights[0].at, *dwpe = m->dw + m->weights[1].at;
@@ -236,8 +242,9 @@ static void embed_backward(const struct model *m, const int *tokens, const real 
 }
 
 void model_backward(struct model *m, struct kept *k, const int *tokens) {
+    const real *w[PER_LAYER];
     int R = m->B * m->T, n = m->n_layers;
-    real *d = reals((int64_t)R * m->C);
+    real *dw[PER_LAYER], *d = reals((int64_t)R * m->C);
     if (is_last()) {
         const struct weight *lnf = &m->weights[before() + n * PER_LAYER], *head = wte(m);
         linear_backward(d, m->dw + head->at, NULL, k->logits, k->lnf, m->w + head->at, R, m->C, m->V);
@@ -245,10 +252,11 @@ void model_backward(struct model *m, struct kept *k, const int *tokens) {
     } else
         stage_receive(DOWN, d, (int64_t)R * m->C);
     for (int l = n - 1; l >= 0; l--) {
+        weights_of(m, l, w, dw);
         real *again = m->plan->recompute ? reals((int64_t)R * m->C) : NULL;
-        if (again) layer_forward(m, l, k->x[l], &k->layers[l], again);
+        if (again) layer_forward(m, w, k->x[l], &k->layers[l], again);
         free(again);
-        layer_backward(m, l, k->x[l], &k->layers[l], d);
+        layer_backward(m, w, dw, k->x[l], &k->layers[l], d);
     }
     if (is_first())
         embed_backward(m, tokens, d);

@@ -92,6 +92,31 @@ void model_backward(struct model *, struct kept *, const int *tokens);
 /** Sums the tied embedding's gradients of the first and the last stage. */
 void model_tie(struct model *);
 
+/* ---- three functions hold the ideas. Yours can stand in for nano's (lesson 29): define MY_LAYER, MY_SCHEDULE or
+ * MY_UPDATE, and link the file that has them ---- */
+
+/* The weights of a layer, in their order in model.weights. */
+enum { LN1_G, LN1_B, QKV_W, QKV_B, PROJ_W, PROJ_B, LN2_G, LN2_B, FC_W, FC_B, FC2_W, FC2_B, PER_LAYER };
+/* A layer's activations, except its input; mid (R,C) is the output of attention's half. */
+struct layer { real *ln1, *qkv, *prob, *att, *mid, *ln2, *fc, *gelu; };
+/** MY_LAYER, in model.c. w: the layer's weights on this rank. x (R,C) -> y (R,C), whole on every rank. */
+void layer_forward(const struct model *, const real *const *w, const real *x, const struct layer *, real *y);
+/** Adds to dw. d (R,C), whole on every rank: on entry the gradient of y, on return that of x. */
+void layer_backward(const struct model *, const real *const *w, real *const *dw, const real *x, const struct layer *,
+                    real *d);
+/** MY_SCHEDULE, in train.c: all microbatches of a step, forward and backward. kept: p - p_i of them. tokens, targets:
+ * room for one microbatch each. @return this stage's loss */
+double forward_backward(struct model *, struct kept **kept, int64_t step, int *tokens, int *targets);
+/** Reads microbatch k of this replica. */
+void data_microbatch(const struct plan *, int64_t step, int k, int *tokens, int *targets);
+struct states { real *m, *v; };          /* AdamW's moments of the weights that this rank owns */
+/** MY_UPDATE, in train.c: sums the gradients, clips them, updates the weights and clears dw. @return the norm */
+double update(struct model *, const struct states *, int step);
+/** The sum of the squares of dw[from .. to-1], without what another rank counts. */
+double squares(const struct model *, int64_t from, int64_t to);
+/** Updates the weights from .. to-1 with factor times their gradients; the moments of weight i are number i - from. */
+void adamw(struct model *, const struct states *, int64_t from, int64_t to, int step, double factor);
+
 /* ---- random numbers, in parallel.c: functions of seed, name and element, so that any rank can draw them ---- */
 double random_normal(uint64_t seed, const char *name, int64_t element);
 int64_t random_permute(uint64_t seed, const char *name, uint64_t epoch, uint64_t n, uint64_t i);

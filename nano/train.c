@@ -72,7 +72,7 @@ static void data_sample(const struct plan *p, int64_t s, int *tokens, int *targe
 }
 
 /* Microbatch k of this replica. The samples that all replicas together read in a step do not depend on the layout. */
-static void data_microbatch(const struct plan *p, int64_t step, int k, int *tokens, int *targets) {
+void data_microbatch(const struct plan *p, int64_t step, int k, int *tokens, int *targets) {
     for (int b = 0; b < p->micro_batch; b++) {
         int64_t s = step * p->global_batch + ((int64_t)k * grid.d + grid.d_i) * p->micro_batch + b;
         data_sample(p, s, tokens + b * p->seq, targets + b * p->seq);
@@ -81,10 +81,11 @@ static void data_microbatch(const struct plan *p, int64_t step, int k, int *toke
 
 /* ---- forward and backward of a step ---- */
 
+#ifndef MY_SCHEDULE
 /* 1F1B (Narayanan and others 2019, "PipeDream", without its stale weights). Stage i begins with p - 1 - i forwards, and
  * then alternates one forward and one backward. The last stage goes backward right after each forward. So stage i
  * has at most p - i microbatches in flight, whatever their number. */
-static double forward_backward(struct model *m, struct kept **kept, int64_t step, int *tokens, int *targets) {
+double forward_backward(struct model *m, struct kept **kept, int64_t step, int *tokens, int *targets) {
     const struct plan *p = m->plan;
     int n = p->global_batch / (p->micro_batch * grid.d), warm = grid.p - 1 - grid.p_i, in_flight = warm + 1;
     double loss = 0;
@@ -101,10 +102,9 @@ static double forward_backward(struct model *m, struct kept **kept, int64_t step
     stage_finish();
     return loss;
 }
+#endif
 
 /* ---- the end of a step ---- */
-
-struct states { real *m, *v; };          /* AdamW's moments of the weights that this rank owns */
 
 /* The elements at .. end-1 of a weight that lie in the range from .. to-1 of all weights; none if end <= at. */
 struct run { int64_t at, end; };
@@ -112,7 +112,7 @@ static struct run own_part(const struct weight *w, int64_t from, int64_t to) {
     return (struct run){w->at > from ? w->at : from, w->at + w->n < to ? w->at + w->n : to};
 }
 
-static double squares(const struct model *m, int64_t from, int64_t to) {
+double squares(const struct model *m, int64_t from, int64_t to) {
     double sum = 0;
     for (const struct weight *w = m->weights; w < m->weights + m->n_weights; w++) {
         struct run own = own_part(w, from, to);
@@ -132,7 +132,7 @@ static double learning_rate(const struct plan *p, int step) {
 /* m = beta1 m + (1 - beta1) g     v = beta2 v + (1 - beta2) g^2
  * w = (1 - lr decay) w - lr m' / (sqrt(v') + eps),   m' = m / (1 - beta1^step), v' likewise
  * Source: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization" */
-static void adamw(struct model *m, const struct states *s, int64_t from, int64_t to, int step, double factor) {
+void adamw(struct model *m, const struct states *s, int64_t from, int64_t to, int step, double factor) {
     const struct plan *p = m->plan;
     double lr = learning_rate(p, step), rate = lr / (1 - pow(p->beta1, step + 1));
     double root = 1 / sqrt(1 - pow(p->beta2, step + 1));
@@ -148,9 +148,10 @@ static void adamw(struct model *m, const struct states *s, int64_t from, int64_t
     }
 }
 
+#ifndef MY_UPDATE
 /* This rank updates all weights, or with ZeRO only shard d_i. In both cases it adds shard d_i to the norm, so that each
  * number counts once. */
-static double update(struct model *m, const struct states *s, int step) {
+double update(struct model *m, const struct states *s, int step) {
     int64_t from = m->shard * grid.d_i, to = from + m->shard;
     model_tie(m);
     if (m->plan->zero)
@@ -167,6 +168,7 @@ static double update(struct model *m, const struct states *s, int step) {
     memset(m->dw, 0, sizeof(real) * (size_t)(m->shard * grid.d));
     return norm;
 }
+#endif
 
 int main(int n, char **words) {
     struct plan p = {.layers = 4, .hidden = 64, .heads = 4, .vocab = 256, .seq = 64, .micro_batch = 1,

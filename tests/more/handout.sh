@@ -27,6 +27,10 @@ grep -q '^file ' "$hunt/exercise.ini" && ! grep -q 'starter_patch\|secret' "$hun
 report $? "a bug hunt begins with its bug, and nothing in a handout tells which"
 (cd "$work/tree" && tools/check-lessons --anchors) >"$work/said" 2>&1
 report $? "all anchors and links of a handout lead somewhere: to starters, and to secret pages"
+grep -q '^#error "compile with -DMY_UPDATE' "$work/tree/nano/train.c" && grep -q '^struct layer ' nano/nano.h &&
+    ! grep -q 'dp_reduce_scatter(m->dw\|in_flight = warm' "$work/tree/nano/train.c" &&
+    grep -q 'add_half' nano/model.c && ! grep -q 'add_half' "$work/tree/nano/model.c"
+report $? "of a file whose part is asked for, a handout has the rest"
 tools/handout --out "$work/tree" 02 >"$work/said" 2>&1; [ $? = 2 ] && says 'not an empty folder'
 report $? "a handout does not write over what is there"
 mkdir -p "$work/tree/build" && cp -a "$BUILD"/{obj,flags,settings} "$work/tree/build"

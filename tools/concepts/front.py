@@ -5,7 +5,7 @@ import os
 import re
 import tempfile
 
-from canvas import BLUE, ORANGE, Canvas, trivium
+from canvas import BLUE, GREY, ORANGE, PALE, PINK, RANKS, SOFT, Canvas, trivium
 
 CONFIG = "--config configs/demo.ini --precision fp64 --steps 3 --val-fraction 0 --log quiet"
 LAYOUT = "--dp 2 --tp 2 --pp 2"
@@ -103,4 +103,63 @@ def eight_ranks():
     return c
 
 
-PICTURES = {"eight-ranks": eight_ranks}
+# ---- lesson 29: nano's three ideas ----
+def layer_on_two(c, x):
+    c.text(x, 58, "A layer on two ranks, forward", bold=True)
+    rows = [("layernorm", True), ("qkv: own heads", False), ("attention", False), ("proj: a term", False), ("+", True),
+            ("layernorm", True), ("fc: own channels", False), ("gelu", False), ("fc2: a term", False), ("+", True)]
+    y = 74
+    for words, whole in rows:
+        if words == "+":
+            c.box(x + 40, y, 170, 22, PINK, "tp_sum, then bias and input", size=12)
+        else:
+            for rank in range(2):
+                c.box(x + rank * 130, y, 120, 22, GREY if whole else RANKS[rank], words, size=12)
+        y += 27
+    c.text(x, y + 14, "Backward: a sum before each layernorm.", size=12, colour=SOFT)
+
+
+def loop_on_two(c, x):
+    stages, batches, cell = 2, 4, 25
+    c.text(x, 58, "1F1B on two stages", bold=True)
+    for stage in range(stages):
+        warm, turns = stages - 1 - stage, []
+        for k in range(batches + warm):
+            turns += [("F", k)] if k < batches else []
+            turns += [("B", k - warm)] if k >= warm else []
+        c.text(x, 92 + stage * 44, f"stage {stage}", size=12)
+        for place, (what, k) in enumerate(turns):
+            c.box(x + 54 + place * cell, 76 + stage * 44, cell, 24, BLUE if what == "F" else ORANGE, f"{what}{k}",
+                  size=12)
+        c.text(x + 54, 112 + stage * 44, f"keeps {warm + 1}", size=12, colour=SOFT)
+
+
+def shards_of_two(c, x):
+    c.text(x, 194, "The end of a step, two replicas", bold=True)
+    for row, (words, owned) in enumerate((("gradients", None), ("reduce-scatter", 1), ("AdamW", 1), ("all-gather", 2))):
+        y = 208 + row * 32
+        c.text(x, y + 16, words, size=12)
+        for replica in range(2):
+            for shard in range(2):
+                mine = replica == shard
+                fill = PALE if owned is None else RANKS[shard] if mine or owned == 2 else "none"
+                c.box(x + 96 + replica * 86 + shard * 38, y, 38, 22, fill, "own" if owned is None else
+                      {0: "sum", 1: "new"}[min(row - 1, 1)] if mine or owned == 2 else "-", size=12)
+
+
+def nano_ideas():
+    c = Canvas("nano's three ideas",
+               "Three panels. Two ranks compute a layer in parts, with a sum at the end of each of its halves. Two "
+               "stages run four microbatches, one forward and one backward in turn. Two replicas sum their gradients "
+               "by shard, update a shard each, and gather the new weights.", 400)
+    layer_on_two(c, 24)
+    loop_on_two(c, 330)
+    shards_of_two(c, 330)
+    c.box(640, 76, 196, 258, PALE, "layer_forward\nlayer_backward\n4 sums a layer\n\nforward_backward\n1 loop\n\n"
+          "update\n3 lines", size=13)
+    c.note("Grey: whole, and equal on both ranks. Colour: the part of one rank. The three functions are the exercises "
+           "of lesson 29; the rest of nano stays as it is.")
+    return c
+
+
+PICTURES = {"eight-ranks": eight_ranks, "nano-ideas": nano_ideas}

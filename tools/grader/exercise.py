@@ -10,7 +10,7 @@ KINDS = ("c", "cu", "table", "python")
 DOOR = {"file", "reference", "tests", "hidden", "limit"}     # words of [python]; the others are those of [exercise]
 KEYS = {"title", "file", "replaces", "reference", "tests", "ranks", "kind", "limit", "figure", "starter_patch",
         "secret", "hidden", "withheld",
-        "trains"}
+        "trains", "guarded"}
 
 
 class Claim:
@@ -34,6 +34,7 @@ class Exercise:
         self.hidden, self.for_staff = words["hidden"], False
         # functions of the program that a submission may not call: they are the answer
         self.withheld = words["withheld"]
+        self.guarded = words["guarded"]  # (file, macro): what the submission stands in for, a part of a file
         self.trains = words["trains"]  # options of train on 8 ranks with which the file runs; "": no training calls it
         self.reference = self.replaces or os.path.join(folder, words["reference"])
         self.further = words["further"]  # tests that no claim names; together they are one claim more, of everybody
@@ -114,6 +115,21 @@ def patch_named(words, root, ini):
     return os.path.relpath(found[0], root)
 
 
+def guarded_part(words, root, ini):
+    """FILE MACRO: what lies between #ifndef MACRO and the next #endif of FILE."""
+    if not words:
+        return None
+    path, _, macro = words.partition(" ")
+    if not os.path.isfile(os.path.join(root, path)):
+        raise Trouble(f"{ini}: guarded = {words}: {path} is not there")
+    with open(os.path.join(root, path), encoding="utf-8") as f:
+        text = f.read()
+    # a handout has the file without the part
+    if len(re.findall(rf"^#ifndef {re.escape(macro)}\n", text, re.M)) != 1:
+        raise Trouble(f"{ini}: guarded = {words}: {path} has not one line #ifndef {macro}; say guarded = FILE MACRO")
+    return path, macro
+
+
 def beside(folder, root, name, ini, what):
     """A file of the exercise's folder, or of the tree."""
     for path in (os.path.join(folder, name), name):
@@ -184,6 +200,7 @@ def made_of(lesson, folder, root, ini, said, claims):
         "starter_patch": patch_named(said.get("starter_patch", ""), root, ini),
         "secret": said.get("secret", "").split(),
         "withheld": said.get("withheld", "").split(), "trains": said.get("trains", ""),
+        "guarded": guarded_part(said.get("guarded", ""), root, ini),
         "hidden": [os.path.join(folder, t) for t in said.get("hidden", "").split()],
     }
     for path in [*words["secret"], *words["hidden"], *filter(None, [words["starter_patch"]])]:

@@ -89,6 +89,17 @@ def keep_secrets(e, chosen):
         chosen[path] = made(e, path, untold(e, path))
 
 
+def without_part(e, chosen):
+    """The file whose part the exercise asks for, with the starter in place of that part, which the compiler refuses."""
+    path, macro = e.guarded
+    if path not in chosen:
+        return
+    instead = f'#ifndef {macro}\n#error "compile with -D{macro}, and your {e.file} of lesson {e.number}"\n' \
+              f"{read(e.starter)}#endif\n"
+    text = re.sub(rf"(?ms)^#ifndef {macro}\n.*?^#endif\n", lambda _: instead, read(chosen[path]))
+    chosen[path] = made(e, path, text)
+
+
 def ini_without(e, keys):
     """exercise.ini, without naming what is not there."""
     ini = os.path.join(e.folder, "exercise.ini")
@@ -153,6 +164,8 @@ def contents(parts, hidden=""):
     gone = [] if hidden else ["hidden"]
     for e in [*parts.given, *parts.later]:
         keep_secrets(e, chosen)
+    for e in filter(lambda e: e.guarded, parts.given):        # before its week the file is read, whole
+        without_part(e, chosen)
     for e in parts.given:
         chosen[os.path.join(e.folder, e.file)] = e.starter    # one that is made from a patch is an ordinary one
         if e.name.startswith("unseen"):                       # of an examination: git does not list its files
