@@ -1,4 +1,4 @@
-/* ranks: 1 2 4 8  device: cpu
+/* ranks: 1 2 4  more: 8  device: cpu
  *
  * Context parallelism equals the serial run, together with every other technique. */
 #include "cp/cp.h"

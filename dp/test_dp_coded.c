@@ -1,4 +1,4 @@
-/* ranks: 2 4 8  device: cpu
+/* ranks: 2 4  more: 8  device: cpu
  *
  * Training with coded gradients. Sums equal those of one process in every bit and every step. Bytes of memory and wire
  * are the planned ones. Settings that cannot work are refused. */

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4 8  device: cpu  threads: 1
+/* ranks: 1 2 4  more: 8  device: cpu  threads: 1
  *
  * Tables in host memory or in a file, with a cache of some rows. Losses, norms, tables and optimizer states have the
  * same bits as without a cache. Cache sizes go from the rows of one step to all rows; trials vary sharding,

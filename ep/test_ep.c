@@ -1,4 +1,4 @@
-/* ranks: 1 2 4 8  device: cpu  threads: 1
+/* ranks: 1 2 4  more: 8  device: cpu  threads: 1
  *
  * Mixtures of experts, and expert parallelism, equal the serial run, together with every other technique. */
 #include "ep/ep.h"

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  device: cpu  threads: 1
+/* ranks: 1 2  more: 4  device: cpu  threads: 1
  *
  * The recordings of a layout's ranks, assembled, equal the serial run's: every name, every element, and replicas
  * alike. */

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4 8  device: cpu  threads: 1
+/* ranks: 1 2 4  more: 8  device: cpu  threads: 1
  *
  * Llama has the published sizes, costs what the formula says, and equals its serial run in every layout. */
 #include "models/llama/llama.h"

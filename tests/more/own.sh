@@ -3,15 +3,15 @@
 # --comm-transport direct): the same lines, exit codes and bytes are wanted of both. Where a test hurts mpirun, it hurts
 # the agent here (starter, tests/processes.bash).
 #
-# Run from the project's root. BUILD: where the program is (default: build). ON_OWN: which (default: two quick ones);
-# all: every one that there is, and of signals.sh every case (tests/long/own.sh).
+# Run from the project's root. BUILD: where the program is (default: build). ON_OWN: which (default: restart, as make
+# check has others on it); all: every one that there is, and of signals.sh every case (tests/long/own.sh).
 set -u -o pipefail
 export TRIVIUM_COMM_TRANSPORT=direct
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
 scripts() {
-    if [ "${ON_OWN-}" != all ]; then for name in ${ON_OWN:-comm restart}; do echo "tests/$name.sh"; done; return; fi
+    if [ "${ON_OWN-}" != all ]; then for name in ${ON_OWN:-restart}; do echo "tests/$name.sh"; done; return; fi
     # these are on it anyway
     grep -lE 'trivium"? launch|-- launch|start -n' tests/*.sh tests/more/*.sh |
         grep -vxE 'tests/(elastic|stress)\.sh|tests/more/(own|chaos|stress_sanitized)\.sh'
