@@ -4,7 +4,7 @@
 # checkpoint must have the bytes of that of a job without a kill.
 #
 # Run from the project's root. BUILD: where the program is (default: build). KILLS: how many runs are killed (default:
-# 5). SEED: which moments (default: from the clock, and said). ASYNC=1: instead, what tests/more/checkpoint.sh has.
+# 5). SEED: which moments (default: from the clock, and said). ASYNC=1: instead, what tests/again has.
 # ALL=1: that, too.
 set -u -o pipefail
 build=$(cd "${BUILD:-build}" && pwd) || exit 1

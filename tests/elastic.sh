@@ -4,7 +4,7 @@
 #
 # Run from the project's root. BUILD: where the program is (default: build). ONLY: a pattern; of the runs of `train`,
 # those with such a name. ALL=1:
-# also the others (tests/long/elastic.sh), of which tests/more/elastic.sh has those that another layout is all there is
+# also the others (tests/again), of which tests/more/elastic.sh has those that another layout is all there is
 # to.
 set -u -o pipefail
 build=$(cd "${BUILD:-build}" && pwd) || exit 1

@@ -4,7 +4,7 @@
 #
 # Run from the project's root. BUILD: where the programs are (default: build; made by make -f tests/fuzz/Makefile
 # replay). FUZZ: which targets (default: two that compile little: what comes on a connection, and in a file); all
-# (tests/more/fuzz.sh). MUTATIONS: of each target (default: 2000).
+# (tests/again). MUTATIONS: of each target (default: 2000).
 set -u -o pipefail
 build=${BUILD:-build}/fuzz
 names=${FUZZ:-messages safetensors_header}

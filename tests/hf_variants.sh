@@ -4,7 +4,7 @@
 # tests/hf_variants.py).
 #
 # Run from the project's root. EVERY=n: one of n variants is tried (default: 20); 1: all of the 2600 or so
-# (tests/long/hf_variants.sh). MODELS: of which models (default: all). BUILD: where the program is (default: build).
+# (tests/again). MODELS: of which models (default: all). BUILD: where the program is (default: build).
 # PYTHON: one with torch and transformers.
 set -u -o pipefail
 trivium=$(cd "${BUILD:-build}" && pwd)/trivium || exit 1

@@ -3,7 +3,7 @@
 # line, leaves no process and no file, and goes on from its last checkpoint to the same bytes as an undisturbed job.
 #
 # Run from the project's root. BUILD: where the program is (default: build). ALL=1: all cases, not one of each kind
-# (tests/long/signals.sh).
+# (tests/again).
 set -u -o pipefail
 build=$(cd "${BUILD:-build}" && pwd) || exit 1
 trivium=$build/trivium

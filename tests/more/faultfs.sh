@@ -1,6 +1,6 @@
 #!/bin/bash
 # Each file call of a save and a resume fails, or the process dies at it (tests/faultfs/sweep.py says what has to hold):
-# here every 20th call of a few kinds; LONG=1: every call of all kinds (tests/long/faultfs.sh).
+# here every 20th call of a few kinds; LONG=1: every call of all kinds (tests/again).
 #
 # Run from the project's root. BUILD: where the program is (default: build).
 set -u -o pipefail

@@ -4,7 +4,7 @@
 # the agent here (starter, tests/processes.bash).
 #
 # Run from the project's root. BUILD: where the program is (default: build). ON_OWN: which (default: restart, as make
-# check has others on it); all: every one that there is, and of signals.sh every case (tests/long/own.sh).
+# check has others on it); all: every one that there is, and of signals.sh every case (tests/again).
 set -u -o pipefail
 export TRIVIUM_COMM_TRANSPORT=direct
 log=$(mktemp)

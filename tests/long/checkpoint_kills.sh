@@ -1,3 +1,0 @@
-#!/bin/bash
-# tests/checkpoint.sh with fifty killed runs.
-KILLS=50 exec bash "$(dirname "$0")/../checkpoint.sh"

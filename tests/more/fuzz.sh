@@ -1,3 +1,0 @@
-#!/bin/bash
-# tests/fuzz.sh with every target.
-FUZZ=all exec bash tests/fuzz.sh
