@@ -434,6 +434,35 @@ not_measured nothing_known "neither what nccl-tests prints|docs/using.md" "" ../
 not_measured no_file "none.txt: No such file" "" none.txt
 not_measured products_twice "both measure products in bf16|leave one out" "" "products.txt,$m/products.csv"
 
+# ---- --against: clusters side by side ----
+# Each column is its cluster's figures, and the fastest layout that a search of it alone finds.
+side=("${model[@]}" --gpus 8)
+for cluster in a100-pcie rtx-4090; do
+    "$B/trivium" plan "${side[@]}" --cluster "$cluster" --json >"$work/$cluster.json" 2>"$work/err"
+done
+"$B/trivium" plan "${side[@]}" --cluster a100-pcie --against rtx-4090 >"$work/out" 2>"$work/err" &&
+    python3 - "$work" <<'P'
+import json, re, sys
+lines = open(sys.argv[1] + "/out").read().splitlines()
+assert lines[0].split()[-2:] == ["a100-pcie", "rtx-4090"], lines[0]
+table = {re.split(" {2,}", l)[0]: [float(x) for x in l.split()[-2:]] for l in lines[1:11]}
+assert table["peak of products, TFLOP/s"] == [312, 165.2] and table["memory, GiB"] == [79, 23.5]
+assert table["its bandwidth, GB/s"] == [1935, 1008] and table["innermost links, GB/s"] == [20, 12.5]
+assert table["price per hour"] == [1.19, 0.34], table
+for i, cluster in enumerate(("a100-pcie", "rtx-4090")):
+    best = min(json.load(open(f"{sys.argv[1]}/{cluster}.json"))["search"]["best"], key=lambda b: b["step_s"])
+    assert abs(table["step, s"][i] / best["step_s"] - 1) < 1e-3, (table, best)
+    price = table["price per hour"][i] * 8 * best["step_s"] / 3600 / (64 * 1024) * 1e6
+    assert abs(table["price of a million tokens"][i] / price - 1) < 1e-3, (table, price)
+    peak = table["TFLOP/s by price"][i] * table["price per hour"][i]
+    assert abs(peak / table["peak of products, TFLOP/s"][i] - 1) < 1e-3, table
+assert lines[12].startswith("rtx-4090: dp"), lines[12]
+P
+report "clusters_side_by_side" $?
+refuse clusters_of_two_kinds "cpu-2core has CPUs|clusters of a kind" "${side[@]}" --against cpu-2core
+refuse a_table_as_json "leave --json" "${side[@]}" --against rtx-4090 --json
+refuse a_table_of_one_layout "--against is of a search|give --gpus" "${model[@]}" --against rtx-4090
+
 command=budget
 refuse a_budget_for_nobody "give --gpus 1024" "${model[@]}"
 refuse a_budget_of_replicas_that_train_apart "local-steps=50|train alike" "${model[@]}" --gpus 1024 --local-steps 50

@@ -24,6 +24,8 @@ static const struct option OPTIONS[] = {
      offsetof(struct plan_request, top)},
     {"measured", OPTION_TEXT, "", 0, 0, OPTION_LIST, "", "files of measurements, in place of the cluster's figures: of "
      "nccl-tests, of products (m n k TFLOP/s), a trace", "plan", offsetof(struct plan_request, measured)},
+    {"against", OPTION_TEXT, "", 0, 0, OPTION_LIST, "", "with gpus: other clusters; a table of peak, memory, links, "
+     "price, step and the price of a token", "plan", offsetof(struct plan_request, against)},
     {"json", OPTION_BOOL, "off", 0, 0, NULL, "", "as JSON", "plan", offsetof(struct plan_request, json)},
     {"write", OPTION_TEXT, "", 0, 0, NULL, "", "with gpus: a file for the options of the first layout, for --config",
      "plan", offsetof(struct plan_request, write)},
@@ -123,8 +125,10 @@ static enum status plan(void *request, struct options *o, int argc, char **argv)
     TRY(setup_target(o, &q->plan, &c));
     TRY(cluster_measure(q->measured, train_options(&q->plan)->cluster, &c, &q->figures));
     if (q->gpus && q->svg[0]) return FAIL(E_USAGE, "--svg draws one layout, and --gpus searches; use --out");
+    if (q->against[0] && (q->json || q->run || q->out[0] || q->write[0] || options_source(o, "top") > FROM_PRESET))
+        return FAIL(E_USAGE, "--against prints a table alone; leave --json, --out, --write, --run and --top out");
     if (q->gpus) return plan_search(q, o, &c);
-    static const char *const OF_A_SEARCH[] = {"out", "write", "run", "top"};
+    static const char *const OF_A_SEARCH[] = {"against", "out", "write", "run", "top"};
     for (size_t i = 0; i < sizeof OF_A_SEARCH / sizeof *OF_A_SEARCH; i++)
         if (options_source(o, OF_A_SEARCH[i]) > FROM_PRESET)
             return FAIL(E_USAGE, "--%s is of a search; give --gpus, too, or leave --%s out", OF_A_SEARCH[i],

@@ -11,6 +11,7 @@
 #include "lib/base/replace.h"
 #include "planner/choose.h"
 #include "planner/explain.h"
+#include "planner/versus.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -169,8 +170,7 @@ static json_t *search_json(const struct answer *a) {
     json_t *best = json_array(), *families = json_array(), *tipping = json_object();
     static const char *const NAMES[N_ASSUMPTIONS] = {"wire_bytes_per_s", "product_part", "reserve_bytes"};
     char text[192];
-    for (int i = 0; i < shown_of(a); i++)
-        json_array_append_new(best, found_json(&s->best[i], i < a->tied));
+    for (int i = 0; i < shown_of(a); i++) json_array_append_new(best, found_json(&s->best[i], i < a->tied));
     for (int i = 0; i < s->n_families; i++) {
         const struct family *f = &s->families[i];
         json_array_append_new(families, json_pack("{s:s, s:s, s:o}", "decision", decision_name(f->decision), "choice",
@@ -201,9 +201,8 @@ static enum status refuse_all(const struct answer *a) {
     int largest = 0;
     for (int i = 1; i < N_ROLES; i++)
         if (f->price.bytes[i] > f->price.bytes[largest]) largest = i;
-    return FAIL(E_CONFIG,
-                "no layout of gpus=%" PRId64 " fits: the smallest, %s, takes %.3g GiB of %.3g, of which %s %.3g; "
-                "use more gpus, %s, or a smaller model",
+    return FAIL(E_CONFIG, "no layout of gpus=%" PRId64 " fits: the smallest, %s, takes %.3g GiB of %.3g, of which %s "
+                "%.3g; use more gpus, %s, or a smaller model",
                 a->asked->gpus, layout_text(&f->layout, text, sizeof text), (double)f->price.total_bytes / GIB,
                 (double)(c->memory_bytes - c->reserve_bytes) / GIB, role_name((enum role)largest),
                 (double)f->price.bytes[largest] / GIB,
@@ -230,9 +229,8 @@ static enum status refuse_codec(const struct plan_request *q, unsigned fixed) {
 static enum status refuse_number(const struct plan_request *q, unsigned fixed) {
     const struct plan *p = &q->plan;
     if (grad_options(p)->codec != CODEC_NONE || rounds_weights(p)) TRY(refuse_codec(q, fixed));
-    return FAIL(E_CONFIG,
-                "no layout of gpus=%" PRId64 " can be: dp, tp, pp and the like must divide them, and global-batch=%"
-                PRId64 ", layers=%" PRId64 ", heads=%" PRId64 " and kv-heads=%" PRId64 "; use %s",
+    return FAIL(E_CONFIG, "no layout of gpus=%" PRId64 " can be: dp, tp, pp and the like must divide them, and "
+                "global-batch=%" PRId64 ", layers=%" PRId64 ", heads=%" PRId64 " and kv-heads=%" PRId64 "; use %s",
                 q->gpus, p->global_batch, p->layers, p->heads, plan_kv_heads(p),
                 fixed ? "fewer options, as one that is given cannot be" : "a power of two");
 }
@@ -337,7 +335,10 @@ enum status plan_search(struct plan_request *q, struct options *o, const struct 
     if (status == OK) status = plan_search_is_of_one_training(&q->plan);
     if (status == OK) status = plan_settle_device(&q->plan);
     if (q->plan.vocab == 0) q->plan.vocab = 256;
-    if (status == OK) status = answer(a);
+    if (status == OK && q->against[0]) {
+        measured_print(&q->figures, stdout);
+        status = versus_print(&train_recipe, &q->plan, a->fixed, c, q->against, q->gpus, stdout);
+    } else if (status == OK) status = answer(a);
     search_fini(&a->found);
     plan_dots_fini(&a->dots);
     free(a);
