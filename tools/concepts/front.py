@@ -111,7 +111,7 @@ def layer_on_two(c, x):
     y = 74
     for words, whole in rows:
         if words == "+":
-            c.box(x + 40, y, 170, 22, PINK, "tp_sum, then bias and input", size=12)
+            c.box(x + 25, y, 200, 22, PINK, "tp_sum, then bias and input", size=12)
         else:
             for rank in range(2):
                 c.box(x + rank * 130, y, 120, 22, GREY if whole else RANKS[rank], words, size=12)
@@ -151,12 +151,12 @@ def nano_ideas():
     c = Canvas("nano's three ideas",
                "Three panels. Two ranks compute a layer in parts, with a sum at the end of each of its halves. Two "
                "stages run four microbatches, one forward and one backward in turn. Two replicas sum their gradients "
-               "by shard, update a shard each, and gather the new weights.", 400)
+               "by shard, update a shard each, and gather the new weights.", 416)
     layer_on_two(c, 24)
     loop_on_two(c, 330)
     shards_of_two(c, 330)
-    c.box(640, 76, 196, 258, PALE, "layer_forward\nlayer_backward\n4 sums a layer\n\nforward_backward\n1 loop\n\n"
-          "update\n3 lines", size=13)
+    c.box(640, 76, 196, 250, PALE, "What you write\n\nlayer_forward\nlayer_backward\n4 sums a layer\n\n"
+          "forward_backward\n1 loop\n\nupdate\n3 lines", size=13)
     c.note("Grey: whole, and equal on both ranks. Colour: the part of one rank. The three functions are the exercises "
            "of lesson 29; the rest of nano stays as it is.")
     return c
