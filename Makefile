@@ -129,8 +129,8 @@ comma := ,
 SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 MPI_CFLAGS := $(shell mpicc --showme:compile 2>/dev/null)
 MPI_LIBS := $(if $(filter-out 0,$(or $(MPI),1)),$(shell mpicc --showme:link 2>/dev/null))
-PKG_LIBS := $(shell pkg-config --libs jansson inih openblas libxxhash libpcre2-8 libsodium 2>/dev/null || echo \
-    -ljansson -linih -lopenblas -lxxhash -lpcre2-8 -lsodium)
+PKG_LIBS := $(shell pkg-config --libs jansson inih openblas libxxhash libpcre2-8 libutf8proc libsodium 2>/dev/null \
+    || echo -ljansson -linih -lopenblas -lxxhash -lpcre2-8 -lutf8proc -lsodium)
 PKG_CFLAGS := $(shell pkg-config --cflags jansson inih openblas libpcre2-8 2>/dev/null)
 # Where registers have 512 bits compilers prefer 256, for the clock's sake; the products need the 512 anyway
 WHOLE_VECTORS := $(if $(filter x86_64,$(MACHINE)),-mprefer-vector-width=512)

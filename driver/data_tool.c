@@ -27,8 +27,9 @@ struct request {
 #define AT(field) offsetof(struct request, field)
 static const struct option TOKENIZER_OPTIONS[] = {
     {"tokenizer", OPTION_TEXT, "", 0, 0, NULL, "",
-     "folder of a byte-level BPE (GPT-2's): vocab.json and merges.txt; empty: a token is a byte", "tokenizer",
-     AT(tokenizer)},
+     "a folder with tokenizer.json, or with GPT-2's vocab.json and merges.txt, or a file of tiktoken's; empty: a "
+     "token is a byte",
+     "tokenizer", AT(tokenizer)},
     {"vocab", OPTION_TEXT, "", 0, 0, NULL, "", "the same, file by file: vocab.json", "tokenizer", AT(vocab)},
     {"merges", OPTION_TEXT, "", 0, 0, NULL, "", "and merges.txt", "tokenizer", AT(merges)},
 };

@@ -34,7 +34,8 @@ static const struct option OPTIONS[] = {
     {"val-data", OPTION_TEXT, "", 0, 0, NULL, "", "validation file; empty: the last val-fraction of data", "data",
      OWN(val_data)},
     {"tokenizer", OPTION_TEXT, "", 0, 0, NULL, "",
-     "folder of a byte-level BPE (vocab.json, merges.txt) that makes tokens of text data; empty: a token is a byte",
+     "what makes tokens of text data: a folder with tokenizer.json, or with vocab.json and merges.txt, or a file of "
+     "tiktoken's; empty: a token is a byte",
      "data", OWN(tokenizer)},
     {"val-fraction", OPTION_REAL, "0.1", 0, 0.9, NULL, "", "part of data held out; 0: no evaluation", "data",
      OWN(val_fraction)},

@@ -1,10 +1,13 @@
-/* Is a folder's tokenizer GPT-2's? vocab.json and merges.txt do not define how text is cut into pieces, which tokens
- * are special, or whether text is normalized first. For another model's folder, GPT-2's rules silently give wrong
- * tokens. Published tokenizers have these further files, which define the rules; each may be missing:
+/* Which tokenizer is it? A file is a tokenizer.json, or one of tiktoken's. A folder's tokenizer.json says all of a
+ * tokenizer. Without it, vocab.json and merges.txt do not define how text is cut into pieces, which tokens are special,
+ * or whether text is normalized first. For another model's folder, GPT-2's rules silently give wrong tokens. These
+ * further files define the rules; each may be missing:
  *
- *   tokenizer.json            normalizer: none; pre_tokenizer: ByteLevel, without a blank at the start; model: BPE
  *   tokenizer_config.json     tokenizer_class: GPT2Tokenizer; add_prefix_space: false
- *   special_tokens_map.json, added_tokens.json, and the two above     no special token but <|endoftext|>
+ *   special_tokens_map.json, added_tokens.json, and the one above     no special token but <|endoftext|>
+ *
+ * Next to a tokenizer.json, tokenizer_config.json may add tokens and choose the blank at the start (transformers sets
+ * both), so it must say the same, and it names the token that ends a text.
  *
  * Source: huggingface/tokenizers, tokenizers/src; transformers, tokenization_utils_base.py */
 #include "lib/data/bpe_private.h"
@@ -13,10 +16,11 @@
 #include "lib/data/data_private.h"
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 128 << 20 };
 static const char OWN[] = "tokenize with that model's own program, and give --data its tokens (--data-format u16, u32 "
                           "or npy)";
 
@@ -27,7 +31,7 @@ static enum status refuse(const char *path, const char *what, const char *value)
 /* *out is NULL if the file does not exist. */
 static enum status load(const char *path, json_t **out) {
     *out = NULL;
-    return access(path, F_OK) != 0 ? OK : json_file_read(path, MOST_BYTES, 0, out);
+    return access(path, F_OK) != 0 ? OK : json_file_read(path, BPE_MOST_FILE_BYTES, 0, out);
 }
 
 /* The text of a token: a JSON string, or the string "content" of an object. NULL: `token` is neither. */
@@ -53,34 +57,7 @@ static enum status check_tokens(const char *path, const json_t *tokens) {
     return OK;
 }
 
-/* ---- the files ---- */
-
-static enum status check_pieces(const char *path, const json_t *json) {
-    const json_t *normalizer = json_object_get(json, "normalizer"), *pieces = json_object_get(json, "pre_tokenizer");
-    const char *type = json_string_value(json_object_get(pieces, "type")),
-               *changes = json_string_value(json_object_get(normalizer, "type"));
-    if (json_is_object(normalizer)) return refuse(path, "the normalizer", changes ? changes : "unknown");
-    if (!type || strcmp(type, "ByteLevel") != 0)
-        return refuse(path, "the pre_tokenizer", type ? type : "missing");
-    if (json_is_true(json_object_get(pieces, "add_prefix_space"))) return refuse(path, "add_prefix_space", "true");
-    return json_is_false(json_object_get(pieces, "use_regex")) ? refuse(path, "use_regex", "false") : OK;
-}
-
-static enum status check_tokenizer(const char *path, const json_t *json) {
-    static const char *const none[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix"};
-    static const char *const off[] = {"fuse_unk", "byte_fallback", "ignore_merges"};
-    const json_t *model = json_object_get(json, "model");
-    const char *type = json_string_value(json_object_get(model, "type"));
-    if (type && strcmp(type, "BPE") != 0) return refuse(path, "the model", type);
-    TRY(check_pieces(path, json));
-    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
-        const json_t *x = json_object_get(model, none[i]);
-        if (json_is_number(x) || json_string_length(x) > 0) return refuse(path, none[i], "set");
-    }
-    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
-        if (json_is_true(json_object_get(model, off[i]))) return refuse(path, off[i], "true");
-    return check_tokens(path, json_object_get(json, "added_tokens"));
-}
+/* ---- GPT-2's pair of files, and what stands next to it ---- */
 
 /* The classes in `any` stand for every tokenizer, so they are accepted. */
 static enum status check_config(const char *path, const json_t *json) {
@@ -107,10 +84,10 @@ static enum status check_added(const char *path, const json_t *json) {
     return OK;
 }
 
-enum status bpe_check_folder(const char *folder) {
+static enum status check_folder(const char *folder) {
     static const struct { const char *name; enum status (*check)(const char *, const json_t *); } files[] = {
-        {"tokenizer_config.json", check_config}, {"tokenizer.json", check_tokenizer},
-        {"special_tokens_map.json", check_tokens}, {"added_tokens.json", check_added}};
+        {"tokenizer_config.json", check_config}, {"special_tokens_map.json", check_tokens},
+        {"added_tokens.json", check_added}};
     char path[4096];
     enum status status = OK;
     for (size_t i = 0; i < sizeof files / sizeof *files && status == OK; i++) {
@@ -121,4 +98,87 @@ enum status bpe_check_folder(const char *folder) {
         json_decref(json);
     }
     return status;
+}
+
+static enum status open_pair(const char *folder, struct bpe **out) {
+    char vocab[4096], merges[4096];
+    snprintf(vocab, sizeof vocab, "%s/vocab.json", folder);
+    snprintf(merges, sizeof merges, "%s/merges.txt", folder);
+    TRY(check_folder(folder));
+    return bpe_open(vocab, merges, out);
+}
+
+/* ---- tokenizer.json, and what stands next to it ---- */
+
+/* The id of an added token by its text, or -1. */
+static int32_t added_id(const struct bpe *b, const char *text) {
+    for (int32_t i = 0; i < b->n_added; i++)
+        if ((size_t)b->added[i].bytes == strlen(text) && !memcmp(b->added[i].text, text, strlen(text)))
+            return b->added[i].token;
+    return -1;
+}
+
+static enum status same_added(const struct bpe *b, const char *path, const json_t *json) {
+    const char *id;
+    json_t *token;
+    json_object_foreach(json_object_get(json, "added_tokens_decoder"), id, token) {
+        const char *text = content_of(token);
+        if (text && added_id(b, text) != atoi(id))
+            return FAIL(E_FORMAT, "%s: added_tokens_decoder has token %s, \"%.64s\", and tokenizer.json next to it has "
+                                  "not; get both files from one place",
+                        path, id, text);
+    }
+    return OK;
+}
+
+static enum status read_config(struct bpe *b, const char *path, const json_t *json) {
+    const char *end = content_of(json_object_get(json, "eos_token"));
+    const json_t *blank = json_object_get(json, "add_prefix_space");
+    bool has_blank = false;
+    for (int i = 0; i < b->n_steps; i++) has_blank |= !b->steps[i].pattern;
+    if (json_is_boolean(blank) && json_is_true(blank) != has_blank)
+        return FAIL(E_FORMAT, "%s: add_prefix_space is %s, and tokenizer.json next to it says the opposite; make both "
+                              "agree",
+                    path, has_blank ? "false" : "true");
+    if (end && added_id(b, end) >= 0) b->end_of_text = added_id(b, end);
+    return same_added(b, path, json);
+}
+
+static enum status open_json(const char *folder, const char *path, struct bpe **out) {
+    char config[4096];
+    json_t *json = NULL;
+    enum status status = bpe_new(out);
+    if (status == OK) status = bpe_read_json(*out, path);
+    snprintf(config, sizeof config, "%s/tokenizer_config.json", folder);
+    if (status == OK && *folder) status = load(config, &json);
+    if (status == OK && json) status = read_config(*out, config, json);
+    json_decref(json);
+    if (status != OK) bpe_close(out);
+    return status;
+}
+
+/* ---- a folder or a file ---- */
+
+static enum status open_tiktoken(const char *path, struct bpe **out) {
+    enum status status = bpe_new(out);
+    if (status == OK) status = bpe_read_tiktoken(*out, path);
+    if (status != OK) bpe_close(out);
+    return status;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+enum status bpe_open_folder(const char *folder, struct bpe **out) {
+    char path[4096];
+    struct stat at;
+    *out = NULL;
+    if (snprintf(path, sizeof path, "%s/tokenizer_config.json", folder) >= (int)sizeof path)
+        return FAIL(E_DATA, "the path of the tokenizer has more than %zu bytes", sizeof path);
+    if (stat(folder, &at) == 0 && S_ISREG(at.st_mode))
+        return ends_with(folder, ".json") ? open_json("", folder, out) : open_tiktoken(folder, out);
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    return access(path, F_OK) == 0 ? open_json(folder, path, out) : open_pair(folder, out);
 }

@@ -1,4 +1,4 @@
-/* Read and check vocab.json and merges.txt. */
+/* Fill a tokenizer's tokens and merges from JSON, and read vocab.json and merges.txt. */
 #include "lib/data/bpe_private.h"
 
 #include "lib/base/json_file.h"
@@ -9,10 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TOKENS = 1 << 20, MOST_FILE_BYTES = 16 << 20, MOST_LINE_BYTES = 4096, LETTERS = 256 + 68 };
+enum { MOST_FILE_BYTES = 16 << 20, MOST_LINE_BYTES = 4096, LETTERS = 256 + 68 };
 
-/* letter_byte: the byte that a letter stands for, or -1. */
-struct reader { struct bpe *b; const char *path; json_t *vocab; int16_t letter_byte[LETTERS]; };
+/* letter_byte: the byte that a letter stands for, or -1. ids: the text of each token, borrowed from the JSON, or NULL;
+ * `plain` if it is the token's bytes, not letters. */
+struct reader {
+    struct bpe *b;
+    const char *path, *merge_is;         /* what the place of a merge is called: a line */
+    json_t *vocab;
+    int16_t letter_byte[LETTERS];
+    struct spelled { const char *text; bool plain; } *ids;
+};
 
 /* ---- letters ---- */
 
@@ -51,9 +58,8 @@ static enum status load_json(struct reader *r) {
     return OK;
 }
 
-/* Fill ids[id] with the token's letters, borrowed from the JSON. n tokens with n different numbers from 0 to n - 1
- * leave no gap. */
-static enum status order_tokens(struct reader *r, const char **ids, int64_t *total) {
+/* n tokens with n different numbers from 0 to n - 1 leave no gap; added tokens may. */
+static enum status order_tokens(struct reader *r) {
     const char *letters;
     json_t *value;
     json_object_foreach(r->vocab, letters, value) {
@@ -63,25 +69,54 @@ static enum status order_tokens(struct reader *r, const char **ids, int64_t *tot
                         "%s: token \"%.64s\" has no number from 0 to %d, and the %d tokens have one each, without "
                         "gaps; get the file again",
                         r->path, letters, r->b->n_tokens - 1, r->b->n_tokens);
-        if (ids[id])
+        if (r->ids[id].text)
             return FAIL(E_FORMAT, "%s: \"%.64s\" and \"%.64s\" both have the number %" PRId64 "; get the file again",
-                        r->path, ids[id], letters, id);
-        ids[id] = letters;
-        *total += (int64_t)strlen(letters);
+                        r->path, r->ids[id].text, letters, id);
+        r->ids[id].text = letters;
     }
     return OK;
 }
 
-static enum status spell_tokens(struct reader *r, const char *const *ids) {
-    struct bpe *b = r->b;
-    for (int byte = 0; byte < 256; byte++) b->byte_token[byte] = -1;
-    for (int32_t id = 0; id < b->n_tokens; id++) {
-        int64_t n, at = b->bytes_at[id];
-        TRY(bytes_of(r, ids[id], b->bytes + at, &n));
-        if (n == 0) return FAIL(E_FORMAT, "%s: token %d is empty; get the file again", r->path, id);
-        if (n == 1) b->byte_token[(unsigned char)b->bytes[at]] = id;
-        b->bytes_at[id + 1] = at + n;
+/* Added tokens, whose content is text and not letters. The vocabulary may list them, too, by the same number. */
+static enum status place_added(struct reader *r, const json_t *added) {
+    json_t *token;
+    size_t i;
+    json_array_foreach(added, i, token) {
+        const char *text = json_string_value(json_object_get(token, "content"));
+        int64_t id = json_integer_value(json_object_get(token, "id"));
+        const json_t *same = json_object_get(r->vocab, text);
+        if ((same && json_integer_value(same) != id) || (r->ids[id].text && strcmp(r->ids[id].text, text) != 0))
+            return FAIL(E_FORMAT,
+                        "%s: added token \"%.64s\" has the number %" PRId64 ", and the vocabulary has another token "
+                        "there, or the token elsewhere; get the file again",
+                        r->path, text, id);
+        r->ids[id] = (struct spelled){text, true};
     }
+    return OK;
+}
+
+static enum status spell_token(struct reader *r, int32_t id) {
+    struct bpe *b = r->b;
+    const struct spelled *s = &r->ids[id];
+    int64_t n = s->text ? (int64_t)strlen(s->text) : 0, at = b->bytes_at[id];
+    if (s->text && n == 0) return FAIL(E_FORMAT, "%s: token %d is empty; get the file again", r->path, id);
+    if (s->plain) memcpy(b->bytes + at, s->text, (size_t)n);
+    else if (s->text) TRY(bytes_of(r, s->text, b->bytes + at, &n));
+    if (n == 1 && !s->plain) b->byte_token[(unsigned char)b->bytes[at]] = id;
+    b->bytes_at[id + 1] = at + n;
+    return b->whole && n > 0 && !s->plain ? bpe_index_token(b, r->path, id) : OK;
+}
+
+static enum status spell_tokens(struct reader *r) {
+    struct bpe *b = r->b;
+    int64_t total = 0;
+    for (int32_t id = 0; id < b->n_tokens; id++) total += r->ids[id].text ? (int64_t)strlen(r->ids[id].text) : 0;
+    b->bytes_at = calloc((size_t)b->n_tokens + 1, sizeof *b->bytes_at);
+    b->bytes = malloc((size_t)total + 1);
+    if (!b->bytes || !b->bytes_at) return FAIL(E_MEMORY, "no memory for %s; close other programs", r->path);
+    if (b->whole) TRY(bpe_index_tokens(b, r->path));
+    for (int byte = 0; byte < 256; byte++) b->byte_token[byte] = -1;
+    for (int32_t id = 0; id < b->n_tokens; id++) TRY(spell_token(r, id));
     for (int byte = 0; byte < 256; byte++)
         if (b->byte_token[byte] < 0)
             return FAIL(E_FORMAT,
@@ -91,36 +126,39 @@ static enum status spell_tokens(struct reader *r, const char *const *ids) {
     return OK;
 }
 
-static enum status read_vocab(struct reader *r) {
-    struct bpe *b = r->b;
-    TRY(load_json(r));
-    if (json_object_size(r->vocab) > MOST_TOKENS)
-        return FAIL(E_FORMAT, "%s has %zu tokens, and the limit is %d", r->path, json_object_size(r->vocab),
-                    MOST_TOKENS);
-    b->n_tokens = (int32_t)json_object_size(r->vocab);
-    int64_t total = 0;
-    const char **ids = calloc((size_t)b->n_tokens + 1, sizeof *ids);
-    b->bytes_at = calloc((size_t)b->n_tokens + 1, sizeof *b->bytes_at);
-    enum status status = ids && b->bytes_at ? order_tokens(r, ids, &total)
-                                            : FAIL(E_MEMORY, "no memory for %s; close other programs", r->path);
-    if (status == OK && !(b->bytes = malloc((size_t)total + 1)))
-        status = FAIL(E_MEMORY, "no memory for %s; close other programs", r->path);
-    if (status == OK) status = spell_tokens(r, ids);
-    free(ids);
-    TRY(status);
-    const json_t *end = json_object_get(r->vocab, "<|endoftext|>");
-    b->end_of_text = end ? (int32_t)json_integer_value(end) : -1;
-    return OK;
+static enum status count_tokens(struct reader *r, const json_t *added) {
+    int64_t n = (int64_t)json_object_size(r->vocab);
+    json_t *token;
+    size_t i;
+    json_array_foreach(added, i, token) {
+        int64_t id = json_integer_value(json_object_get(token, "id"));
+        if (id >= n) n = id + 1;
+    }
+    if (n > BPE_MOST_TOKENS)
+        return FAIL(E_FORMAT, "%s has %" PRId64 " tokens, and the limit is %d", r->path, n, BPE_MOST_TOKENS);
+    r->b->n_tokens = (int32_t)n;
+    r->ids = calloc((size_t)n + 1, sizeof *r->ids);
+    return r->ids ? OK : FAIL(E_MEMORY, "no memory for %s; close other programs", r->path);
 }
 
-/* ---- merges.txt ---- */
+static enum status fill_tokens(struct reader *r, const json_t *added) {
+    fill_letters(r);
+    enum status status = count_tokens(r, added);
+    if (status == OK) status = order_tokens(r);
+    if (status == OK) status = place_added(r, added);
+    if (status == OK) status = spell_tokens(r);
+    free(r->ids);
+    return status;
+}
+
+/* ---- merges ---- */
 
 static enum status find_token(const struct reader *r, const char *letters, int64_t line, int32_t *id) {
     const json_t *value = json_object_get(r->vocab, letters);
     if (!value)
         return FAIL(E_FORMAT,
-                    "%s line %" PRId64 ": \"%.64s\" is not in the vocabulary; the two files do not belong together",
-                    r->path, line, letters);
+                    "%s %s %" PRId64 ": \"%.64s\" is not in the vocabulary; the two do not belong together", r->path,
+                    r->merge_is, line, letters);
     *id = (int32_t)json_integer_value(value);
     return OK;
 }
@@ -130,13 +168,44 @@ static enum status read_merge(struct reader *r, char *text, int64_t line, struct
     char *blank = strchr(text, ' ');
     if (!blank || blank == text || !blank[1] || strchr(blank + 1, ' '))
         return FAIL(E_FORMAT,
-                    "%s line %" PRId64 ": \"%.64s\" is not two tokens with a blank between them; get the file again",
-                    r->path, line, text);
+                    "%s %s %" PRId64 ": \"%.64s\" is not two tokens with a blank between them; get the file again",
+                    r->path, r->merge_is, line, text);
     *blank = 0;
     TRY(find_token(r, text, line, &m->left));
     TRY(find_token(r, blank + 1, line, &m->right));
     memmove(blank, blank + 1, strlen(blank + 1) + 1);
+    m->order = r->b->n_merges - 1;
     return find_token(r, text, line, &m->merged);
+}
+
+static enum status no_merges(struct reader *r, int64_t most) {
+    r->b->merges = malloc((size_t)(most + 1) * sizeof *r->b->merges);
+    return r->b->merges ? OK : FAIL(E_MEMORY, "no memory for the merges of %s; close other programs", r->path);
+}
+
+/* A merge of a JSON list: "left right", or ["left", "right"]. */
+static enum status json_merge(struct reader *r, const json_t *merge, int64_t i) {
+    char text[MOST_LINE_BYTES + 1] = "";
+    const json_t *left = json_array_get(merge, 0), *right = json_array_get(merge, 1);
+    size_t n = json_string_length(merge) + json_string_length(left) + json_string_length(right);
+    if (!json_is_string(merge) && !(json_is_string(left) && json_is_string(right) && json_array_size(merge) == 2))
+        return FAIL(E_FORMAT, "%s merge %" PRId64 " is neither a text nor two; get the file again", r->path, i);
+    if (n >= MOST_LINE_BYTES)
+        return FAIL(E_FORMAT, "%s merge %" PRId64 " has %zu bytes, and the limit is %d; get the file again", r->path, i,
+                    n, MOST_LINE_BYTES);
+    if (json_is_string(merge)) snprintf(text, sizeof text, "%s", json_string_value(merge));
+    else snprintf(text, sizeof text, "%s %s", json_string_value(left), json_string_value(right));
+    return read_merge(r, text, i, &r->b->merges[r->b->n_merges++]);
+}
+
+enum status bpe_fill(struct bpe *b, const char *path, json_t *vocab, json_t *merges, json_t *added) {
+    struct reader r = {.b = b, .path = path, .merge_is = "merge", .vocab = vocab};
+    json_t *merge;
+    size_t i;
+    TRY(fill_tokens(&r, added));
+    TRY(no_merges(&r, (int64_t)json_array_size(merges)));
+    json_array_foreach(merges, i, merge) TRY(json_merge(&r, merge, (int64_t)i + 1));
+    return bpe_index_merges(b, path);
 }
 
 static enum status read_line(struct reader *r, const char *at, size_t bytes, int64_t line) {
@@ -158,8 +227,7 @@ static enum status read_lines(struct reader *r, const struct data_map *map) {
         return FAIL(E_FORMAT, "%s has %" PRId64 " bytes, and the limit for merges is %d; is it a merges.txt?", r->path,
                     map->bytes, MOST_FILE_BYTES);
     /* a line has at least four bytes: "a b" and its end */
-    r->b->merges = malloc((size_t)(map->bytes / 4 + 1) * sizeof *r->b->merges);
-    if (!r->b->merges) return FAIL(E_MEMORY, "no memory for the merges of %s; close other programs", r->path);
+    TRY(no_merges(r, map->bytes / 4));
     for (int64_t line = 1; at < end; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         if (!stop) stop = end;
@@ -200,30 +268,28 @@ static enum status check_reach(struct reader *r) {
 
 /* ---- opening ---- */
 
+static enum status read_vocab(struct reader *r) {
+    TRY(load_json(r));
+    TRY(fill_tokens(r, NULL));
+    const json_t *end = json_object_get(r->vocab, BPE_END_OF_TEXT);
+    if (!end) return OK;
+    r->b->end_of_text = (int32_t)json_integer_value(end);
+    return bpe_add(r->b, r->b->end_of_text, false);
+}
+
 enum status bpe_open(const char *vocab_path, const char *merges_path, struct bpe **out) {
-    struct bpe *b = *out = calloc(1, sizeof *b);
-    struct reader r = {.b = b, .path = vocab_path};
-    if (!b) return FAIL(E_MEMORY, "no memory for a tokenizer; close other programs");
-    fill_letters(&r);
-    enum status status = bpe_split_open(b);
+    enum status status = bpe_new(out);
+    struct reader r = {.b = *out, .path = vocab_path, .merge_is = "line"};
+    if (status == OK) status = bpe_split_at(*out, "GPT-2's pattern", BPE_GPT2_PATTERN);
     if (status == OK) status = read_vocab(&r);
     r.path = merges_path;
     if (status == OK) status = read_merges(&r);
     r.path = vocab_path;
     if (status == OK) status = check_reach(&r);
     json_decref(r.vocab);
-    if (status != OK) bpe_close(out);
+    if (status == OK) bpe_sort_added(*out);
+    else bpe_close(out);
     return status;
-}
-
-enum status bpe_open_folder(const char *folder, struct bpe **out) {
-    char vocab[4096], merges[4096];
-    *out = NULL;
-    if (snprintf(vocab, sizeof vocab, "%s/vocab.json", folder) >= (int)sizeof vocab)
-        return FAIL(E_DATA, "the path of the tokenizer has more than %zu bytes", sizeof vocab);
-    snprintf(merges, sizeof merges, "%s/merges.txt", folder);
-    TRY(bpe_check_folder(folder));
-    return bpe_open(vocab, merges, out);
 }
 
 void bpe_close(struct bpe **out) {
@@ -231,7 +297,7 @@ void bpe_close(struct bpe **out) {
     *out = NULL;
     if (!b) return;
     bpe_split_close(b);
-    free(b->bytes), free(b->bytes_at), free(b->merges), free(b->slots);
+    free(b->bytes), free(b->bytes_at), free(b->by_bytes), free(b->merges), free(b->slots), free(b->added);
     free(b->symbols), free(b->heap), free(b->tokens);
     free(b);
 }

@@ -48,25 +48,59 @@ static struct bpe *fixture(void) {
     return b;
 }
 
+static bool same_tokens(struct bpe *b, const json_t *text, const json_t *tokens) {
+    struct kept k = encode(b, json_string_value(text), json_string_length(text));
+    bool same = (size_t)k.n == json_array_size(tokens);
+    for (int64_t t = 0; same && t < k.n; t++) same = k.at[t] == json_integer_value(json_array_get(tokens, (size_t)t));
+    return same;
+}
+
+static json_t *expected(void) {
+    json_t *all = json_load_file(FOLDER "/expected.json", JSON_ALLOW_NUL, NULL);
+    assert_true(json_array_size(json_object_get(all, "texts")) > 40);
+    assert_true(json_array_size(json_object_get(all, "kinds")) > 8);
+    return all;
+}
+
 /* The expected tokens come from Hugging Face's library tokenizers (tests/data/bpe/make.py). */
 TEST(test_tokens_are_those_of_another_encoder) {
     struct bpe *b = fixture();
-    json_t *rows = json_load_file(FOLDER "/expected.json", JSON_ALLOW_NUL, NULL), *row;
+    json_t *all = expected(), *text;
     size_t i;
-    assert_true(json_array_size(rows) > 30);
-    json_array_foreach(rows, i, row) {
-        const json_t *text = json_object_get(row, "text"), *tokens = json_object_get(row, "tokens");
+    json_array_foreach(json_object_get(all, "texts"), i, text) {
+        if (!same_tokens(b, text, json_array_get(json_object_get(all, "pair"), i)))
+            fail_msg("text %zu: \"%s\"", i, json_string_value(text));
         struct kept k = encode(b, json_string_value(text), json_string_length(text));
-        bool same = (size_t)k.n == json_array_size(tokens);
-        for (int64_t t = 0; same && t < k.n; t++)
-            same = k.at[t] == json_integer_value(json_array_get(tokens, (size_t)t));
-        if (!same) print_error("row %zu: \"%s\"\n", i, json_string_value(text));
-        assert_true(same);
         assert_round_trip(b, &k, json_string_value(text), json_string_length(text));
     }
-    json_decref(rows);
+    json_decref(all);
     bpe_close(&b);
     assert_null(b);
+}
+
+/* A tokenizer.json with the settings of a kind, and the vocab and merges that all kinds share. */
+static const char *write_tokenizer(json_t *kind, const json_t *model) {
+    json_t *tokenizer = json_object_get(kind, "tokenizer");
+    json_object_update(json_object_get(tokenizer, "model"), (json_t *)model);
+    const char *path = test_path("tokenizer.json");
+    assert_int_equal(json_dump_file(tokenizer, path, 0), 0);
+    return path;
+}
+
+/* Each kind cuts the texts in another way, and the merges cross every border. */
+TEST(test_a_tokenizer_json_is_followed) {
+    json_t *all = expected(), *kind, *text;
+    size_t k, i;
+    json_array_foreach(json_object_get(all, "kinds"), k, kind) {
+        struct bpe *b = NULL;
+        assert_ok(bpe_open_folder(write_tokenizer(kind, json_object_get(all, "model")), &b));
+        json_array_foreach(json_object_get(all, "texts"), i, text)
+            if (!same_tokens(b, text, json_array_get(json_object_get(kind, "tokens"), i)))
+                fail_msg("%s, text %zu: \"%s\"", json_string_value(json_object_get(kind, "name")), i,
+                         json_string_value(text));
+        bpe_close(&b);
+    }
+    json_decref(all);
 }
 
 /* All 256 bytes, and invalid UTF-8 of every kind: encoding and decoding returns the same bytes. */
@@ -270,7 +304,8 @@ TEST(test_text_opened_with_a_tokenizer) {
     bpe_close(&b);
 }
 
-TESTS(unit_test(test_tokens_are_those_of_another_encoder), unit_test(test_bytes_that_are_no_utf8_come_back),
+TESTS(unit_test(test_tokens_are_those_of_another_encoder), unit_test(test_a_tokenizer_json_is_followed),
+      unit_test(test_bytes_that_are_no_utf8_come_back),
       unit_test(test_end_of_text_is_one_token), unit_test(test_a_sinks_failure_ends_the_encoding),
       unit_test(test_a_vocabulary_of_bytes_and_one_merge), unit_test(test_a_bad_vocabulary_is_refused),
       unit_test(test_bad_merges_are_refused), unit_test(test_a_long_piece_is_no_trap),

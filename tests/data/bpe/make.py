@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """How the files of this folder were made: a byte-level BPE of 512 tokens, trained on a text, and what an independent
-encoder makes of some nasty strings. Needs the package `tokenizers` (0.23 was used).
+encoder makes of some nasty strings, with the settings that published models have in tokenizer.json. Needs the package
+`tokenizers` (0.23 was used).
 
     tests/data/bpe/make.py tinyshakespeare.txt          trains: vocab.json, merges.txt
     tests/data/bpe/make.py                              expected.json, from these
@@ -9,7 +10,7 @@ import json
 import os
 import sys
 
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TEXTS = [
@@ -54,7 +55,54 @@ TEXTS = [
     'thethe thou thouthou Thou',
     '\ufffd replacement',
     '\u0130\u0131 \ufb01 \u01c5 \u02b0',
+    "IT'\u017f 'S 'Ll",
+    '<|im_start|>user\nhi<|im_end|> <|im_end|><|im_start',
+    'if x:\n    y  =  the   the\n\n\treturn  \n',
+    'A\u030a \u1112\u1161\u11ab \u212b <|A\u030a|> <|\u00c5|>',
+    'user_name@HTTPServer/v2.0//x\r\n',
 ]
+
+QWEN2 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
+LLAMA3 = QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
+DEEPSEEK = (
+    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+CJK = "[\u4e00-\u9fa5\u0800-\u4e00]+"
+CHAT = [AddedToken(text, special=True, normalized=False) for text in ("<|im_start|>", "<|im_end|>")]
+
+
+def cut(*patterns, prefix=False, use_regex=False):
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=use_regex)
+    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(p), "isolated") for p in patterns] + [byte_level])
+
+
+# name: pre-tokenizer, normalizer, added tokens, ignore_merges
+KINDS = {
+    "gpt2": (pre_tokenizers.ByteLevel(add_prefix_space=False), None, [], False),
+    "roberta": (pre_tokenizers.ByteLevel(add_prefix_space=True), None, CHAT, False),
+    "smollm": (
+        pre_tokenizers.Sequence(
+            [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        ),
+        None, CHAT, False,
+    ),
+    "numbers": (
+        pre_tokenizers.Sequence([pre_tokenizers.Digits(), pre_tokenizers.ByteLevel(add_prefix_space=True)]),
+        None, [], False,
+    ),
+    "qwen2": (cut(QWEN2), normalizers.NFC(), CHAT, False),
+    "llama3": (cut(LLAMA3), None, CHAT, True),
+    "neox": (
+        pre_tokenizers.ByteLevel(add_prefix_space=False), normalizers.NFC(),
+        [AddedToken(text, normalized=True) for text in ("  ", "   ", "<|\u00c5|>")], False,
+    ),
+    "deepseek3": (cut(r"\p{N}{1,3}", CJK, DEEPSEEK), None, CHAT, False),
+    "nfkc": (cut(QWEN2), normalizers.NFKC(), CHAT, True),
+}
 
 
 def train(text):
@@ -66,13 +114,52 @@ def train(text):
     tokenizer.model.save(HERE)
 
 
-def expect():
+def merges_across_pieces():
+    """A model whose merges cross every border between words, so that each way of cutting gives other tokens."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    trainer = trainers.BpeTrainer(vocab_size=900, special_tokens=["<|endoftext|>"], show_progress=False,
+                                  min_frequency=1, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator(TEXTS + [text[len(text) // 2:] for text in TEXTS], trainer)
+    model = json.loads(tokenizer.to_str())["model"]
+    for word in ("\u0120two", "\u0120sss", "ideographic"):  # that no merge makes: for ignore_merges
+        assert word not in model["vocab"]
+        model["vocab"][word] = len(model["vocab"])
+    return model
+
+
+def expect_pair():
     tokenizer = Tokenizer(models.BPE.from_file(f"{HERE}/vocab.json", f"{HERE}/merges.txt"))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.add_special_tokens(["<|endoftext|>"])
-    rows = [json.dumps({"text": text, "tokens": tokenizer.encode(text).ids}) for text in TEXTS]
+    return [tokenizer.encode(text).ids for text in TEXTS]
+
+
+def expect_kind(model, pieces, normalizer, added, whole):
+    merges = [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in model["merges"]]
+    tokenizer = Tokenizer(models.BPE(vocab=model["vocab"], merges=merges, ignore_merges=whole))
+    tokenizer.pre_tokenizer = pieces
+    if normalizer:
+        tokenizer.normalizer = normalizer
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    tokenizer.add_tokens(added)
+    said = json.loads(tokenizer.to_str())
+    del said["model"]["vocab"], said["model"]["merges"]
+    return said, [tokenizer.encode(text, add_special_tokens=False).ids for text in TEXTS]
+
+
+def expect():
+    """pair: tokens of each text by vocab.json and merges.txt. kinds: a tokenizer.json, less the vocab and the merges,
+    which are those of "model", and the tokens of each text."""
+    model = merges_across_pieces()
+    kinds = []
+    for name, kind in KINDS.items():
+        said, tokens = expect_kind(model, *kind)
+        kinds.append(json.dumps({"name": name, "tokenizer": said, "tokens": tokens}))
+    parts = {"texts": TEXTS, "pair": expect_pair(), "model": {k: model[k] for k in ("vocab", "merges")}}
     with open(f"{HERE}/expected.json", "w") as f:
-        f.write("[\n" + ",\n".join(rows) + "\n]\n")
+        f.write("{" + "".join(f'"{k}": {json.dumps(v)},\n' for k, v in parts.items()))
+        f.write('"kinds": [\n' + ",\n".join(kinds) + "\n]}\n")
 
 
 if len(sys.argv) > 1:
