@@ -434,6 +434,16 @@ not_measured nothing_known "neither what nccl-tests prints|docs/using.md" "" ../
 not_measured no_file "none.txt: No such file" "" none.txt
 not_measured products_twice "both measure products in bf16|leave one out" "" "products.txt,$m/products.csv"
 
+# Heads of more than 128 channels, as MT-NLG's 160 and the 224 of BLOOM's sweep, are planned; those that no kernel has
+# are refused by that name.
+"$B/trivium" plan --model mt-nlg-530b --dp 8 --tp 8 --pp 35 --sp on --zero 1 --global-batch 1920 --micro-batch 1 \
+    --recompute selective >"$work/out" 2>"$work/err" && grep -q "it fits" "$work/out" &&
+    "$B/trivium" plan --layers 12 --hidden 14336 --heads 64 --seq 2048 --vocab 50304 --tp 8 --pp 4 --micro-batch 1 \
+        --global-batch 64 >"$work/out" 2>"$work/err" && grep -Eq "^  step +[0-9.]+ s" "$work/out"
+report "heads_of_160_and_224_channels_are_planned" $?
+refuse heads_that_no_kernel_has "at most 256 channels|use more heads" --layers 2 --hidden 2560 --heads 8 --gpus 2 \
+    --global-batch 8
+
 # ---- --against: clusters side by side ----
 # Each column is its cluster's figures, and the fastest layout that a search of it alone finds.
 side=("${model[@]}" --gpus 8)

@@ -9,6 +9,7 @@
 #include "lib/base/integer.h"
 #include "lib/base/output.h"
 #include "lib/base/replace.h"
+#include "lib/ops/attention/attention.h"
 #include "planner/choose.h"
 #include "planner/explain.h"
 #include "planner/versus.h"
@@ -211,8 +212,8 @@ static enum status refuse_all(const struct answer *a) {
 
 static bool rounds_weights(const struct plan *p) { return plan_number(p, "weight-codec") != CODEC_NONE; }
 
-/* If a codec makes every layout impossible, report the error of plain data parallelism, the simplest such layout. */
-static enum status refuse_codec(const struct plan_request *q, unsigned fixed) {
+/* If a codec or wide heads make every layout impossible, report the error of plain data parallelism, the simplest. */
+static enum status refuse_plain(const struct plan_request *q, unsigned fixed) {
     struct plan p = q->plan;
     struct run r = {0};
     p.mesh.dp = q->gpus / plan_replica_ranks(&p);
@@ -228,7 +229,8 @@ static enum status refuse_codec(const struct plan_request *q, unsigned fixed) {
 
 static enum status refuse_number(const struct plan_request *q, unsigned fixed) {
     const struct plan *p = &q->plan;
-    if (grad_options(p)->codec != CODEC_NONE || rounds_weights(p)) TRY(refuse_codec(q, fixed));
+    bool wide = p->heads > 0 && p->hidden / p->heads > ATTENTION_CUDA_MAX_D;
+    if (grad_options(p)->codec != CODEC_NONE || rounds_weights(p) || wide) TRY(refuse_plain(q, fixed));
     return FAIL(E_CONFIG, "no layout of gpus=%" PRId64 " can be: dp, tp, pp and the like must divide them, and "
                 "global-batch=%" PRId64 ", layers=%" PRId64 ", heads=%" PRId64 " and kv-heads=%" PRId64 "; use %s",
                 q->gpus, p->global_batch, p->layers, p->heads, plan_kv_heads(p),
