@@ -25,7 +25,17 @@ static enum status compile_stage(const struct recipe *recipe, const struct plan 
 }
 
 static int64_t room_of(const struct cluster *c) { return c->memory_bytes - c->reserve_bytes; }
-static int64_t bytes_of(const struct run *r) { return roles_total(r->memory.bytes[TIER_DEVICE]); }
+/* A stack's fragments are part of role work. */
+static void bytes_of(const struct run *r, const struct cluster *c, int64_t bytes[N_ROLES]) {
+    memcpy(bytes, r->memory.bytes[TIER_DEVICE], N_ROLES * sizeof *bytes);
+    if (c->stack.in_place) bytes[ROLE_COMM] = 0;
+    bytes[ROLE_WORK] += (int64_t)(c->stack.fragments * (double)roles_total(bytes));
+}
+static int64_t total_of(const struct run *r, const struct cluster *c) {
+    int64_t bytes[N_ROLES];
+    bytes_of(r, c, bytes);
+    return roles_total(bytes);
+}
 
 static bool alike(const struct run *a, const struct run *b) {
     return a->program.n_steps == b->program.n_steps && a->program.n_chunks == b->program.n_chunks &&
@@ -47,13 +57,14 @@ static enum status compile_between(const struct recipe *recipe, const struct pla
     return compile_between(recipe, plan, uneven, s, middle, last);
 }
 
+/* c: of several, the one with the most room. */
 static enum status compile_stages(const struct recipe *recipe, const struct plan *plan, const struct price_wish *wish,
-                                  int64_t room, struct stages *s) {
+                                  const struct cluster *c, struct stages *s) {
     enum { ENDS = 4 };
     const int ends[ENDS] = {0, s->n - 1, s->n > 1 ? 1 : 0, s->n > 1 ? s->n - 2 : 0};
     for (int i = 0; i < ENDS; i++) {
         TRY(compile_stage(recipe, plan, s, ends[i]));
-        if (wish->one_is_enough && bytes_of(&s->at[ends[i]].run) > room) return OK;
+        if (wish->one_is_enough && total_of(&s->at[ends[i]].run, c) > room_of(c)) return OK;
     }
     return compile_between(recipe, plan, wish->uneven, s, 1, s->n - 2);
 }
@@ -113,13 +124,13 @@ static void judge_memory(const struct stages *s, const struct cluster *c, struct
     for (int i = 0; i < s->n; i++) {
         if (!s->at[i].like) continue;                                /* not compiled: another stage is too full */
         const struct run *r = &s->at[i].like->run;
-        int64_t total = bytes_of(r), host = 0;
+        int64_t total = total_of(r, c), host = 0;
         for (int role = 0; role < N_ROLES; role++) host += role == ROLE_SAVE ? 0 : r->memory.bytes[TIER_HOST][role];
         out->host_bytes = max64(out->host_bytes, host);
         out->stage[i] = (struct stage_price){.bytes = total, .layers = layers_of(&r->program)};
         if (i && total <= out->total_bytes) continue;
         out->total_bytes = total, out->fullest = i;
-        memcpy(out->bytes, r->memory.bytes[TIER_DEVICE], sizeof out->bytes);
+        bytes_of(r, c, out->bytes);
     }
     out->fits = out->total_bytes <= room_of(c);
 }
@@ -231,16 +242,16 @@ enum status price_check(const struct plan *plan, const struct cluster *c) {
 enum status price_plan_on(const struct recipe *recipe, const struct plan *plan, const struct cluster *c, int n,
                           const struct price_wish *wish, struct price *out) {
     static const struct price_wish none = {.uneven = false};
-    int64_t room = 0;
+    const struct cluster *largest = c;
     if (!wish) wish = &none;
     struct run_stem own = {.n_stages = 0};
     struct stages s = {.n = plan->mesh.pp ? (int)plan->mesh.pp : 1, .stem = wish->stem ? wish->stem : &own};
     for (int i = 0; i < n; i++) {
         TRY(price_check(plan, &c[i]));
-        if (room_of(&c[i]) > room) room = room_of(&c[i]);
+        if (room_of(&c[i]) > room_of(largest)) largest = &c[i];
     }
     s.at = calloc((size_t)s.n, sizeof *s.at);
-    enum status status = s.at ? compile_stages(recipe, plan, wish, room, &s)
+    enum status status = s.at ? compile_stages(recipe, plan, wish, largest, &s)
                               : FAIL(E_MEMORY, "no memory to price %d stages", s.n);
     for (int i = 0; i < n && status == OK; i++) status = price_on(plan, &c[i], wish, &s, &out[i]);
     stages_fini(&s);
@@ -273,7 +284,7 @@ enum status price_time_line(const struct recipe *recipe, const struct plan *plan
     *out = (struct price_time_line){.n_stages = s.n};
     TRY(price_check(plan, c));
     s.at = calloc((size_t)s.n, sizeof *s.at);
-    enum status status = s.at ? compile_stages(recipe, plan, &wish, 0, &s)
+    enum status status = s.at ? compile_stages(recipe, plan, &wish, c, &s)
                               : FAIL(E_MEMORY, "no memory to price %d stages", s.n);
     if (status == OK) status = price_stages(plan, c, &s);
     if (status == OK) status = run_schedules(&s, 1, &out->timeline);

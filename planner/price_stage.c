@@ -3,6 +3,7 @@
 #include "lib/cost/op_time.h"
 #include "lib/cost/wire_time.h"
 #include "lib/ops/cost.h"
+#include "planner/layout.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,77 @@ void price_each_row(const struct cluster *c, const struct run *r, double (*row_s
     }
 }
 
+/* ---- what another stack does otherwise (lib/cost/stack.h) ---- */
+/* Forward rows of layers that are recomputed whole, without those that are rows of a replay already. */
+static double rows_left_out(const struct cluster *c, const struct program *p, const struct tape *forward,
+                            const bool *replayed, const bool *has_replays) {
+    double seconds = 0;
+    for (int i = 0; i < forward->n; i++) {
+        const struct row *r = &forward->rows[i];
+        if (r->kind != ROW_FORWARD || replayed[r->id] || !has_replays[p->steps[r->id].block]) continue;
+        struct row_price x = price_row(c, p, r);
+        seconds += x.own + x.exchange;
+    }
+    return seconds;
+}
+
+static bool recomputes_whole(const struct plan *p) { return plan_number(p, "recompute") >= KEEP_NONE; }
+
+/* Adds to the chunk's backward what a stack with whole_layers runs again, and this program does not. */
+static enum status replay_whole_layers(const struct cluster *c, const struct run *r, int chunk, struct chunk_price *k) {
+    const struct program *p = &r->program;
+    const struct tape *backward = &r->chunks[chunk].tapes[TAPE_B];
+    if (!c->stack.whole_layers || !recomputes_whole(&r->plan)) return OK;
+    bool *replayed = calloc((size_t)p->n_steps + (size_t)p->n_blocks + 1, sizeof *replayed);
+    if (!replayed) return FAIL(E_MEMORY, "no memory to price %d steps", p->n_steps);
+    bool *has_replays = replayed + p->n_steps;
+    for (int i = 0; i < backward->n; i++) {
+        const struct row *row = &backward->rows[i];
+        if (row->kind == ROW_REPLAY) replayed[row->id] = has_replays[p->steps[row->id].block] = true;
+    }
+    double again = rows_left_out(c, p, &r->chunks[chunk].tapes[TAPE_F], replayed, has_replays);
+    k->tape[TAPE_B] += again, k->own[TAPE_B] += again, k->phase[TAPE_B][PRICE_REPLAY] += again;
+    free(replayed);
+    return OK;
+}
+
+/* Products of the tape hide a part of tp's exchanges, but no more than half of their own time. */
+static void hide_tp(const struct stack *s, double *seconds, double *phase) {
+    double hidden = fmin(s->tp_hidden_part * phase[PRICE_TP], 0.5 * phase[PRICE_PRODUCTS]);
+    *seconds -= hidden, phase[PRICE_TP] -= hidden;
+}
+
+static bool sums_are_exposed(const struct stack *s, const struct plan *p) {
+    bool late = s->sums_hide_from_zero && plan_number(p, "zero") >= s->sums_hide_from_zero;
+    return s->sums_wait && !late;
+}
+
+static bool is_weights_gather(const struct exchange *x) {
+    return x->op == COMM_ALL_GATHER && (x->when == BEHIND_BLOCK || x->when == BEHIND_FORWARD || x->when == AT_END);
+}
+
+static int64_t times_of(const struct exchange *x) { return x->times ? x->times : 1; }
+
+/* Seconds of a step's gathers of weights. Those of a mesh axis are one gather, or where blocks hide them (ZeRO-3), one
+ * for each block as often as the mean element is gathered. */
+static double gather_seconds_in_buckets(const struct cluster *c, const struct run *r, bool by_block) {
+    double seconds = 0;
+    for (int axis = 0; axis < N_MESH_AXES; axis++) {
+        struct exchange all = {.count = 0};
+        int64_t once = 0;
+        for (int i = 0; i < r->bill.n_exchanges; i++) {
+            const struct exchange *x = &r->bill.exchanges[i];
+            if (!is_weights_gather(x) || (int)x->axis != axis || (x->when == BEHIND_BLOCK) != by_block) continue;
+            int64_t count = all.count + times_of(x) * x->count;
+            all = *x, all.count = count, once += x->count;
+        }
+        if (!all.count) continue;
+        if (by_block) all.pieces = (int)lround((double)r->program.n_blocks * (double)all.count / (double)once);
+        seconds += exchange_seconds(c, &r->program.place, &all);
+    }
+    return seconds;
+}
+
 /* ---- a stage ---- */
 static int64_t actions_of(const struct schedule *s, enum tape_kind kind, int chunk) {
     int64_t n = 0;
@@ -130,6 +202,8 @@ static enum status price_schedule(const struct cluster *c, struct stage *g) {
             double n = (double)actions_of(&r->schedule, (enum tape_kind)kind, k), *seconds = &g->chunk[k].tape[kind];
             TRY(price_tape(c, &r->program, &r->chunks[k].tapes[kind], seconds, &g->chunk[k].own[kind],
                            g->chunk[k].phase[kind]));
+            if (kind == TAPE_B) TRY(replay_whole_layers(c, r, k, &g->chunk[k]));
+            hide_tp(&c->stack, seconds, g->chunk[k].phase[kind]);
             price_copies(c, &r->chunks[k], (enum tape_kind)kind, seconds, &g->chunk[k].own[kind],
                          g->chunk[k].phase[kind]);
             if (n == 0) *seconds = 0;
@@ -165,20 +239,27 @@ static void price_end(const struct cluster *c, struct stage *g) {
     for (int i = 0; i < b->n_exchanges; i++) {
         const struct exchange *x = &b->exchanges[i];
         double seconds = exchange_seconds(c, &p->place, x);
-        double times = (x->times ? (double)x->times : 1) / (x->every ? (double)x->every : 1);
+        double times = (double)times_of(x) / (x->every ? (double)x->every : 1);
         packing += times * x->packing / op_bytes_per_s(c, "pack");
         if (x->when == BESIDE_BLOCKS) {
             message = seconds + (x->along ? message : c->switch_s);
             g->send_s = fmax(g->send_s, message);
         }
+        if (c->stack.buckets && is_weights_gather(x)) continue;
         if (x->when == BEHIND_BACKWARD) behind += times * seconds;
         if (x->when == BEHIND_FORWARD) forward += times * seconds;
         if (x->when == BEHIND_BLOCK) blocks += times * seconds;
         if (x->when == AT_END) g->end_s[x->op == COMM_ALL_GATHER ? PRICE_GATHER : PRICE_OPTIM] += times * seconds;
     }
-    g->end_s[PRICE_DP] = beside(c, behind, g->window_s);
+    if (c->stack.buckets) {
+        forward += gather_seconds_in_buckets(c, &g->run, false);
+        blocks += gather_seconds_in_buckets(c, &g->run, true);
+    }
+    if (c->stack.replay_gathers && recomputes_whole(&g->run.plan)) blocks *= 1.5;
+    g->end_s[PRICE_DP] = beside(c, behind, sums_are_exposed(&c->stack, &g->run.plan) ? 0 : g->window_s);
     g->end_s[PRICE_MEMORY] = packing;
-    g->end_s[PRICE_GATHER] += beside(c, blocks, g->busy_s) + beside(c, forward, g->first_s);
+    g->end_s[PRICE_GATHER] += beside(c, blocks, g->busy_s) +
+                             beside(c, forward, c->stack.gathers_wait ? 0 : g->first_s);
     struct price_offload o = price_offload(&g->run);
     double update_s = (price_update_bytes(p) - o.update_bytes) / op_bytes_per_s(c, p->optimizer->name);
     if (o.link_bytes > 0)

@@ -107,6 +107,88 @@ static void check_time_line(struct plan p, const struct cluster *c) {
     price_time_line_fini(&t);
 }
 
+/* ---- stacks ---- */
+/* A replay of whole layers is one more forward: with one layer class, a step without products of embedding and head
+ * differs by the rows of forward that this program leaves out. */
+TEST(test_a_stack_replays_whole_layers) {
+    struct cluster ours = bare(), theirs = bare();
+    theirs.stack.whole_layers = true;
+    struct plan p = plan_of(1, 4, 1), few = p;
+    few.layers = 1;
+    for (int kind = RECOMPUTE_NONE; kind <= RECOMPUTE_SELECTIVE; kind++) {
+        recompute_options(&p)->kind = kind;
+        assert_close(price_of(p, &theirs).step_s, price_of(p, &ours).step_s, 0);
+    }
+    recompute_options(&p)->kind = recompute_options(&few)->kind = RECOMPUTE_FULL;
+    struct price x = price_of(p, &ours), y = price_of(p, &theirs), z = price_of(few, &theirs);
+    double forward_s = x.forward_s - price_of(few, &ours).forward_s;           /* of 15 layers */
+    assert_true(y.phase_s[PRICE_REPLAY] > 1.1 * x.phase_s[PRICE_REPLAY]);
+    assert_close(y.phase_s[PRICE_REPLAY] - z.phase_s[PRICE_REPLAY], forward_s, 1e-9 * forward_s);
+    assert_close(y.step_s - x.step_s, y.phase_s[PRICE_REPLAY] - x.phase_s[PRICE_REPLAY], 1e-9 * x.step_s);
+}
+
+TEST(test_a_stack_hides_less_or_more) {
+    struct cluster c = gpus(), other = gpus();
+    struct plan p = plan_of(16, 1, 1), tp = plan_of(1, 8, 1);
+    other.stack.sums_wait = true;
+    struct cluster nothing = gpus();
+    nothing.overlap_part = nothing.overlap_slowdown = 0;             /* then backward hides nothing either */
+    assert_close(price_of(p, &other).phase_s[PRICE_DP], price_of(p, &nothing).phase_s[PRICE_DP], 1e-12);
+    assert_true(price_of(p, &other).phase_s[PRICE_DP] > 1.5 * price_of(p, &c).phase_s[PRICE_DP]);
+    other.stack.sums_hide_from_zero = 2;
+    for (int zero = 1; zero <= 2; zero++) {
+        plan_set_number(&p, "zero", zero);
+        bool same = price_of(p, &other).phase_s[PRICE_DP] == price_of(p, &c).phase_s[PRICE_DP];
+        assert_int_equal(same, zero == 2);
+    }
+    other = gpus(), other.stack.gathers_wait = true;
+    plan_set_number(&p, "zero", 1);
+    assert_close(price_of(p, &other).phase_s[PRICE_GATHER], price_of(p, &nothing).phase_s[PRICE_GATHER], 1e-12);
+    tp.layers = 2, tp.hidden = 8192, tp.heads = 64;                  /* products are long */
+    other = gpus(), other.stack.tp_hidden_part = 0.5;
+    struct price x = price_of(tp, &c), y = price_of(tp, &other);
+    assert_close(y.phase_s[PRICE_TP], 0.5 * x.phase_s[PRICE_TP], 1e-9 * x.step_s);
+    other.stack.tp_hidden_part = 1, other.product_part = c.product_part = 1, other.flops_per_s[BF16] *= 100;
+    y = price_of(tp, &other);                                        /* products are too short to hide all */
+    assert_true(y.phase_s[PRICE_TP] > 0.5 * x.phase_s[PRICE_TP]);
+}
+
+/* Buckets pay one latency instead of one for each param; ZeRO-3 in them one for each block. */
+TEST(test_a_stack_gathers_in_buckets) {
+    struct cluster c = bare();
+    for (int i = 0; i < c.n_levels; i++) c.level[i].bytes_per_s = 1e18, c.level[i].alpha_s = 0;
+    c.call_s = 1e-3;                                                 /* so seconds count calls */
+    struct plan p = plan_of(16, 1, 1);
+    plan_set_number(&p, "zero", 1);
+    double each = price_of(p, &c).phase_s[PRICE_GATHER];
+    c.stack.buckets = true;
+    assert_close(price_of(p, &c).phase_s[PRICE_GATHER], 1e-3, 1e-9);
+    assert_true(each > 0.1);
+    plan_set_number(&p, "zero", 3);
+    double m = (double)p.global_batch / 16 / (double)p.micro_batch, twice = 2 * m * 18 * 1e-3;   /* 18 blocks */
+    assert_close(price_of(p, &c).phase_s[PRICE_GATHER], twice, 0.03 * twice);   /* the tied weights: three times */
+    c.stack.replay_gathers = true;
+    assert_close(price_of(p, &c).phase_s[PRICE_GATHER], twice, 0.03 * twice);
+    recompute_options(&p)->kind = RECOMPUTE_FULL;
+    assert_close(price_of(p, &c).phase_s[PRICE_GATHER], 1.5 * twice, 0.03 * 1.5 * twice);
+}
+
+TEST(test_a_stack_needs_other_memory) {
+    struct cluster c = gpus();
+    struct plan p = plan_of(8, 1, 2);
+    plan_set_number(&p, "zero", 1);
+    struct price x = price_of(p, &c), y;
+    c.stack.in_place = true;
+    y = price_of(p, &c);
+    assert_true(x.bytes[ROLE_COMM] > 0 && y.total_bytes == x.total_bytes - x.bytes[ROLE_COMM]);
+    c.stack.fragments = 0.25;
+    assert_close((double)price_of(p, &c).total_bytes, 1.25 * (double)y.total_bytes, 2);
+    c.memory_bytes = y.total_bytes + 4096, c.reserve_bytes = 0;
+    assert_false(price_of(p, &c).fits);
+    c.stack.fragments = 0;
+    assert_true(price_of(p, &c).fits);
+}
+
 TEST(test_time_line_is_the_step_s) {
     struct cluster c = gpus();
     struct plan p;
@@ -139,4 +221,6 @@ TEST(test_fp8_is_not_slower_than_bf16_where_products_are_large) {
 
 TESTS(unit_test(test_fp8_is_not_slower_than_bf16_where_products_are_large),
       unit_test(test_rows_of_a_profile_add_up_to_the_stage), unit_test(test_like_stages_are_like),
-      unit_test(test_stages_from_a_stem_are_the_run_s), unit_test(test_time_line_is_the_step_s))
+      unit_test(test_stages_from_a_stem_are_the_run_s), unit_test(test_a_stack_replays_whole_layers),
+      unit_test(test_a_stack_hides_less_or_more), unit_test(test_a_stack_gathers_in_buckets),
+      unit_test(test_a_stack_needs_other_memory), unit_test(test_time_line_is_the_step_s))

@@ -82,6 +82,17 @@ TEST(test_pruned_is_unpruned) {
     for (int64_t n = 2; n <= 8; n *= 2) same_best(&p, 0, &beside_host, n);
 }
 
+TEST(test_pruned_is_unpruned_for_each_stack) {
+    static const char *const STACKS[] = {"megatron-2021", "megatron-core-tp-overlap", "deepspeed", "torchtitan",
+                                         "nanotron"};
+    struct plan p = small();
+    for (size_t i = 0; i < sizeof STACKS / sizeof *STACKS; i++) {
+        struct cluster c = gpus(i % 2 ? 0.6 : 79);
+        assert_ok(stack_read(STACKS[i], &c));
+        same_best(&p, 0, &c, 8);
+    }
+}
+
 /* No bound counts parked activations that are still on the device. */
 TEST(test_a_search_finds_what_parking_makes_fit) {
     struct plan p = small();
@@ -183,5 +194,6 @@ TEST(test_a_search_tells_what_it_priced) {
 }
 
 TESTS(unit_test(test_a_search_tells_what_it_priced), unit_test(test_pruned_is_unpruned),
+      unit_test(test_pruned_is_unpruned_for_each_stack),
       unit_test(test_a_search_finds_what_parking_makes_fit),
       unit_test(test_search_is_in_order), unit_test(test_what_is_fixed_stays), unit_test(test_memory_is_a_wall))

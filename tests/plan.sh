@@ -18,6 +18,18 @@ assert plan["room_bytes"] == (79 - 5) * 2**30 and abs(plan["tokens_per_s"] * pla
 P
 report "plan_of_a_layout_as_json" $?
 
+# Another program than this one: its replay, its gradients unless they are given; trivium is what no stack says.
+whole=("${model[@]}" --dp 4 --tp 2 --micro-batch 4 --recompute full)
+stack() { "$B/trivium" plan "${whole[@]}" "$@" --json 2>"$work/err"; }
+grads() { python3 -c 'import json, sys; print(json.load(sys.stdin)["plan"]["bytes"]["grad"])'; }
+stack --stack trivium >"$work/ours.json" && stack | cmp -s - "$work/ours.json" &&
+    stack --stack megatron-2021 >"$work/theirs.json" &&
+    stack --stack megatron-2021 --grad-fp32 off >"$work/half.json" &&
+    [ "$(grads <"$work/theirs.json")" = $((2 * $(grads <"$work/half.json"))) ] &&
+    [ "$(grads <"$work/ours.json")" = "$(grads <"$work/half.json")" ] &&
+    "$B/trivium" plan "${whole[@]}" --stack megatron-2021 2>"$work/err" | grep -q "8 x dgx-a100, megatron-2021: tp=2"
+report "plan_for_a_stack" $?
+
 # The bytes are those that show memory prints for the fullest rank.
 bytes() { python3 -c 'import json, sys; print(max(r["total"] for r in json.load(sys.stdin)["ranks"]))'; }
 shown=$("$B/trivium" show memory "${model[@]}" --dp 2 --tp 2 --pp 2 --micro-batch 4 --device cuda --precision bf16 \
@@ -473,6 +485,11 @@ refuse clusters_of_two_kinds "cpu-2core has CPUs|clusters of a kind" "${side[@]}
 refuse a_table_as_json "leave --json" "${side[@]}" --against rtx-4090 --json
 refuse a_table_of_one_layout "--against is of a search|give --gpus" "${model[@]}" --against rtx-4090
 
+refuse a_stack_that_is_none "stacks.ini has no [megatron]|use one of megatron-2021, megatron-core" "${model[@]}" \
+    --stack megatron
+refuse a_stack_on_cores "share cores|--cluster dgx-a100" "${model[@]}" --stack deepspeed --cluster cpu-2core
+refuse a_run_of_another_program "--stack deepspeed plans for another program|leave --run" "${model[@]}" --gpus 8 \
+    --stack deepspeed --run
 command=budget
 refuse a_budget_for_nobody "give --gpus 1024" "${model[@]}"
 refuse a_budget_of_replicas_that_train_apart "local-steps=50|train alike" "${model[@]}" --gpus 1024 --local-steps 50
@@ -508,9 +525,9 @@ for words in ("Predicted on --cluster", "Predicted against measured, 2 strategie
 P
 report "compare_predicts_what_it_measures" $?
 
-# What planner/README.md says of published steps that nothing was fitted to.
+# What planner/README.md says of published steps.
 BUILD=$B tools/plan-anchors --check >"$work/out" 2>"$work/err"
-report "the_page_has_todays_errors_on_rows_that_nothing_was_fitted_to" $?
+report "the_page_has_todays_errors_on_published_steps" $?
 
 command=calibrate
 refuse a_calibration_alone "2 ranks or more|1 ranks|launch -n"

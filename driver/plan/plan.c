@@ -31,6 +31,8 @@ static const struct option OPTIONS[] = {
      "plan", offsetof(struct plan_request, write)},
     {"out", OPTION_TEXT, "", 0, 0, NULL, "", "with gpus: a directory for plan.html, a page with pictures of the search",
      "plan", offsetof(struct plan_request, out)},
+    {"stack", OPTION_TEXT, "trivium", 0, 0, NULL, "", "the program that trains: trivium, or a section of "
+     "configs/stacks.ini, or of a file as in ./mine.ini:NAME", "plan", offsetof(struct plan_request, stack)},
     {"svg", OPTION_TEXT, "", 0, 0, NULL, "", "without gpus: draw the pipeline of the layout into this file", "plan",
      offsetof(struct plan_request, svg)},
     {"run", OPTION_BOOL, "off", 0, 0, NULL, "",
@@ -67,8 +69,8 @@ static void print_memory(const struct price *x, const struct cluster *c) {
 }
 
 static void print_text(const struct plan *p, const struct cluster *c, const struct price *x) {
-    printf("%s on %d x %s: %s, micro-batch %" PRId64 ", %d microbatches\n", p->model, plan_ranks(p), c->name,
-           layout_of(p), p->micro_batch, p->n_microbatches);
+    printf("%s on %d x %s%s%s: %s, micro-batch %" PRId64 ", %d microbatches\n", p->model, plan_ranks(p), c->name,
+           *c->stack.name ? ", " : "", c->stack.name, layout_of(p), p->micro_batch, p->n_microbatches);
     printf("  step    %.4g s, %.4g tokens/s, mfu %.1f%%\n", x->step_s, tokens_of(p) / x->step_s, 100 * x->mfu);
     plan_print_phases(x);
     print_memory(x, c);
@@ -123,10 +125,14 @@ static enum status plan(void *request, struct options *o, int argc, char **argv)
     struct price x;
     TRY(options_parse(o, argc, argv));
     TRY(setup_target(o, &q->plan, &c));
+    TRY(stack_read(q->stack, &c));
+    TRY(stack_set_options(&c.stack, o));
     TRY(cluster_measure(q->measured, train_options(&q->plan)->cluster, &c, &q->figures));
     if (q->gpus && q->svg[0]) return FAIL(E_USAGE, "--svg draws one layout, and --gpus searches; use --out");
     if (q->against[0] && (q->json || q->run || q->out[0] || q->write[0] || options_source(o, "top") > FROM_PRESET))
         return FAIL(E_USAGE, "--against prints a table alone; leave --json, --out, --write, --run and --top out");
+    if (*c.stack.name && (q->run || q->write[0] || q->against[0]))
+        return FAIL(E_USAGE, "--stack %s plans for another program; leave --run, --write and --against out", q->stack);
     if (q->gpus) return plan_search(q, o, &c);
     static const char *const OF_A_SEARCH[] = {"against", "out", "write", "run", "top"};
     for (size_t i = 0; i < sizeof OF_A_SEARCH / sizeof *OF_A_SEARCH; i++)

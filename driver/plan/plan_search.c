@@ -53,7 +53,8 @@ static void write_given(void *self, const struct option *o, const char *value, e
 static void write_command(FILE *f, const struct answer *a, const struct layout *l) {
     char text[256];
     struct typed typed = {f, " --", " ", ""};
-    fprintf(f, "mpirun -n %" PRId64 " build/trivium train", a->asked->gpus);
+    if (*a->cluster->stack.name) fprintf(f, "%s, as options of this program:", a->cluster->stack.name);
+    else fprintf(f, "mpirun -n %" PRId64 " build/trivium train", a->asked->gpus);
     options_each(a->options, write_given, &typed);
     fprintf(f, " %s\n", layout_options(l, text, sizeof text));
 }
@@ -132,8 +133,9 @@ static void print_text(const struct answer *a) {
     const struct search_stat *n = &s->stat;
     char text[192];
     measured_print(&a->asked->figures, stdout);
-    printf("%s on %" PRId64 " x %s, global batch %" PRId64 "\n", a->asked->plan.model, a->asked->gpus,
-           a->cluster->name, a->asked->plan.global_batch);
+    printf("%s on %" PRId64 " x %s%s%s, global batch %" PRId64 "\n", a->asked->plan.model, a->asked->gpus,
+           a->cluster->name, *a->cluster->stack.name ? ", " : "", a->cluster->stack.name,
+           a->asked->plan.global_batch);
     printf("%" PRId64 " layouts: %" PRId64 " cannot be, %" PRId64 " do not fit, %" PRId64 " are cut by a bound, "
            "%" PRId64 " timed; %.2f s\n\n",
            n->seen, n->refused, n->too_large + n->no_fit, n->bound, n->priced - n->no_fit, a->seconds);

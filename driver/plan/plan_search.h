@@ -13,7 +13,7 @@ struct plan_request {
     int64_t gpus, top;
     int json, run;
     char write[OPTION_TEXT_MAX], out[OPTION_TEXT_MAX], svg[OPTION_TEXT_MAX];
-    char measured[OPTION_TEXT_MAX], against[OPTION_TEXT_MAX];
+    char measured[OPTION_TEXT_MAX], against[OPTION_TEXT_MAX], stack[OPTION_TEXT_MAX];
     struct measured figures;             /* of the cluster, from the files of measured */
 };
 

@@ -62,6 +62,9 @@ const char *options_peek(int argc, char *const *argv, const char *name);
  *  or ;.
  *  @errors E_DATA, E_FORMAT, and E_USAGE for its values, as options_parse */
 enum status options_read_file(struct options *, const char *path);
+/** The same of the lines after [section], up to the next section. A misspelt key of another section is not seen.
+ *  @errors as options_read_file; E_DATA: no such section, with a list of them */
+enum status options_read_section(struct options *, const char *path, const char *section);
 
 /** Check a value and set it as if it came from `source`. If the present value has a stronger source, the new value is
  *  checked and then ignored (OK). @errors E_USAGE as in options_parse */

@@ -14,6 +14,9 @@ struct reader {
     struct input in;
     int *set_on_line;    /* for each option: the line that set it, 0: none yet */
     enum status status;  /* of the first error; reading stops there */
+    const char *section; /* NULL: of all sections */
+    bool found;          /* a line [section] */
+    char names[512];     /* of the sections: "a, b" */
 };
 
 #define LINE_FAIL(reader, ...) ((reader)->status = FAIL(E_FORMAT, __VA_ARGS__))
@@ -26,6 +29,12 @@ static bool has_inline_comment(const char *line) {
     return false;
 }
 
+static void note_section(struct reader *r, const char *name, size_t n) {
+    size_t used = strlen(r->names);
+    snprintf(r->names + used, sizeof r->names - used, "%s%.*s", used ? ", " : "", (int)n, name);
+    r->found |= r->section && strlen(r->section) == n && !memcmp(r->section, name, n);
+}
+
 /* `line` is trimmed and has no newline. Sets reader->status if the line is malformed or inih would misread it. */
 static void check_line(struct reader *r, const char *line, size_t n, int limit) {
     const char *path = r->options->file;
@@ -34,7 +43,7 @@ static void check_line(struct reader *r, const char *line, size_t n, int limit) 
         LINE_FAIL(r, "%s:%d: the line has %zu bytes; at most %d are read", path, number, n, limit);
     else if (n == 0 || *line == '#' || *line == ';') return;
     else if (*line == '[' && line[n - 1] != ']') LINE_FAIL(r, "%s:%d: a section is a line [name]", path, number);
-    else if (*line == '[') return;
+    else if (*line == '[') note_section(r, line + 1, n - 2);
     else if (has_inline_comment(line))
         LINE_FAIL(r, "%s:%d: a comment inside a line; give it a line of its own, starting with #", path, number);
     else if (!strchr(line, '=')) LINE_FAIL(r, "%s:%d: \"%s\" is not key = value", path, number, line);
@@ -65,10 +74,10 @@ static char *next_line(char *text, int size, void *self) {
 
 /* inih's handler: 1 goes on, 0 stops. */
 static int on_pair(void *self, const char *section, const char *name, const char *value) {
-    (void)section;
     struct reader *r = self;
     struct options *o = r->options;
     if (r->status != OK) return 0;
+    if (r->section && strcmp(r->section, section)) return 1;
     int index = option_find(o, name, strlen(name));
     if (index < 0) r->status = option_unknown(o, name, strlen(name), FROM_FILE);
     else if (r->set_on_line[index])
@@ -85,16 +94,24 @@ static enum status read_pairs(struct reader *r) {
     return r->status;
 }
 
-enum status options_read_file(struct options *o, const char *path) {
-    struct reader r = {.options = o, .status = OK};
+static enum status read_file(struct options *o, const char *path, const char *section) {
+    struct reader r = {.options = o, .status = OK, .section = section};
     enum status status = input_open(&r.in, "the config file ", path, INPUT_STREAM | INPUT_KEPT, MAX_LINE_BYTES);
     r.set_on_line = calloc((size_t)o->n + 1, sizeof *r.set_on_line);
     if (!r.set_on_line) status = FAIL(E_MEMORY, "no memory to read %s", path);
     o->file = path;
     o->line = 0;
     if (status == OK) status = read_pairs(&r);
+    if (status == OK && section && !r.found)
+        status = FAIL(E_DATA, "%s has no [%s]; use one of %s", path, section, r.names);
     o->file = NULL;
     free(r.set_on_line);
     input_close(&r.in);
     return status;
+}
+
+enum status options_read_file(struct options *o, const char *path) { return read_file(o, path, NULL); }
+
+enum status options_read_section(struct options *o, const char *path, const char *section) {
+    return read_file(o, path, section);
 }

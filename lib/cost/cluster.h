@@ -9,6 +9,7 @@
 #pragma once
 
 #include "lib/base/status.h"
+#include "lib/cost/stack.h"
 #include "lib/device/dtype.h"
 #include <stdint.h>
 
@@ -63,6 +64,7 @@ struct cluster {
     double mtbf_rank_s;                      /* mean time between failures of a rank; 0: a rank never fails */
     double jitter_cv;                        /* of a node's step time: standard deviation / mean */
     double watts, price_per_hour;            /* of a rank; 0: unknown */
+    struct stack stack;                      /* the program that trains */
 };
 
 /** Read a cluster: a path, or the name of a file in configs/clusters/ ("dgx-a100").

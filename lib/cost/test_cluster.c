@@ -128,6 +128,97 @@ TEST(test_cluster_refuses) {
     assert_fails(read_text(GOOD, many, &c), E_CONFIG, "more than 32 ops");
 }
 
-TESTS(unit_test(test_presets_are_read_in_units_of_the_struct), unit_test(test_every_figure_of_a_preset_has_a_source),
-      unit_test(test_levels_are_any_number),
+/* ---- stacks ---- */
+static const char *const STACKS[] = {"megatron-2021", "megatron-core", "megatron-core-tp-overlap", "deepspeed",
+                                     "torchtitan", "nanotron"};
+enum { N_STACKS = sizeof STACKS / sizeof *STACKS };
+
+/* Figures of a line of a section: a list of products has one for each cluster. */
+static int figures_of(const char *line) {
+    int colons = 0;
+    for (const char *c = line; *c; c++) colons += *c == ':';
+    return colons ? colons : 1;
+}
+
+/* Each key has a comment before it or before the key before it, and a section at most three fitted figures. */
+TEST(test_every_key_of_a_stack_has_a_source) {
+    char line[512], comment[1024] = "", section[64] = "";
+    int fitted = 0, sections = 0, keys = 0;
+    FILE *f = fopen("configs/stacks.ini", "r");
+    assert_non_null(f);
+    for (bool after_comment = false; fgets(line, sizeof line, f); after_comment = line[0] == '#') {
+        if (line[0] == '#') {
+            if (!after_comment) comment[0] = 0;
+            strncat(comment, line, sizeof comment - strlen(comment) - 1);
+        } else if (line[0] == '[') {
+            assert_int_equal(sscanf(line, "[%63[a-z0-9-]]", section), 1);
+            assert_true(sections < N_STACKS);
+            assert_string_equal(section, STACKS[sections++]);
+            fitted = 0, comment[0] = 0;
+        } else if (strchr(line, '=')) {
+            if (!strncmp(line, "base", 4)) continue;
+            if (!*comment) fail_msg("[%s] has no source of %s", section, line);
+            if (strstr(comment, "fitted") && !strstr(comment, "not fitted")) fitted += figures_of(line);
+            if (fitted > 3) fail_msg("[%s] has more than three fitted figures", section);
+            keys++;
+        }
+    }
+    fclose(f);
+    assert_true(sections == N_STACKS && keys > 40);
+}
+
+TEST(test_a_stack_changes_a_cluster) {
+    struct cluster ours, c;
+    assert_ok(cluster_read("dgx-a100", &ours));
+    c = ours;
+    assert_ok(stack_read("trivium", &c));
+    assert_memory_equal(&c, &ours, sizeof c);
+    for (int i = 0; i < N_STACKS; i++) {
+        assert_ok(cluster_read("dgx-a100", &c));
+        assert_ok(stack_read(STACKS[i], &c));
+        assert_string_equal(c.stack.name, STACKS[i]);
+    }
+    assert_ok(cluster_read("dgx-b200", &c));
+    assert_ok(stack_read("megatron-core-tp-overlap", &c));           /* what a section has not is its base's */
+    assert_true(c.stack.tp_hidden_part == 0.95 && c.stack.buckets && c.product_part < ours.product_part);
+    assert_ok(cluster_read("dgx-b200", &c));
+    assert_ok(stack_read("configs/stacks.ini:megatron-core", &c));
+    assert_true(c.stack.tp_hidden_part == 0 && c.reserve_bytes == (int64_t)(2.5 * 1073741824));
+    assert_ok(cluster_read("dgx-b200", &c));
+    cluster_limit_memory(&c, 1 << 30);                               /* a limit is all for what is counted */
+    assert_ok(stack_read("megatron-core", &c));
+    assert_true(c.reserve_bytes == 0 && c.memory_bytes == 1 << 30);
+}
+
+static enum status read_stack(const char *text) {
+    char path[] = "/tmp/trivium-stack-XXXXXX", name[64];
+    struct cluster c;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_true(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+    assert_ok(cluster_read("dgx-a100", &c));
+    snprintf(name, sizeof name, "%s:mine", path);
+    enum status status = stack_read(name, &c);
+    unlink(path);
+    return status;
+}
+
+TEST(test_stack_refuses) {
+    struct cluster c;
+    assert_ok(cluster_read("dgx-a100", &c));
+    assert_fails(stack_read("megatron", &c), E_DATA, "has no [megatron]", "use one of megatron-2021, megatron-core,");
+    assert_fails(stack_read("a-name-that-is-much-longer-than-any", &c), E_DATA, "at most 31");
+    assert_ok(read_stack("[other]\nno-key = 3\n[mine]\nmoves = 2\n"));
+    assert_fails(read_stack("[mine]\nmove = 2\n"), E_USAGE, "move", "moves");
+    assert_fails(read_stack("[other]\nmoves = 2\n"), E_DATA, "has no [mine]; use one of other");
+    assert_fails(read_stack("[mine]\nproducts = dgx-a100:2\n"), E_FORMAT, "\"dgx-a100:2\"", "1e-6 to 1");
+    assert_fails(read_stack("[mine]\nbase = a\n[a]\nbase = b\n"), E_CONFIG, "its base a has a base", "name b");
+    assert_ok(cluster_read("cpu-2core", &c));
+    assert_fails(stack_read("deepspeed", &c), E_CONFIG, "share cores", "--cluster dgx-a100");
+}
+
+TESTS(unit_test(test_every_key_of_a_stack_has_a_source), unit_test(test_a_stack_changes_a_cluster),
+      unit_test(test_stack_refuses), unit_test(test_presets_are_read_in_units_of_the_struct),
+      unit_test(test_every_figure_of_a_preset_has_a_source), unit_test(test_levels_are_any_number),
       unit_test(test_curve_goes_through_its_points), unit_test(test_speeds_of_ops), unit_test(test_cluster_refuses))

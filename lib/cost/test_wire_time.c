@@ -51,6 +51,18 @@ TEST(test_across_nodes) {
     assert_close(wire_seconds(&c, COMM_REDUCE_SCATTER, S, 4, 8, 6), 3. / 4 * S / 10e9 + 18 * 5e-6, 1e-15);
 }
 
+/* Each link of one ring carries all of it, the slowest one, too; inside a node nothing changes but the tree. */
+TEST(test_one_ring) {
+    struct cluster c = two_levels();
+    const double S = 8e8, ring = 15. / 16 * S / 10e9 + 15 * 5e-6;
+    c.stack.rings = true;
+    assert_close(wire_seconds(&c, COMM_ALL_GATHER, S, 16, 1, 1), ring, 1e-15);
+    assert_close(wire_seconds(&c, COMM_REDUCE_SCATTER, S, 16, 2, 3), ring + 2 * 15 * 5e-6, 1e-15);
+    assert_close(wire_seconds(&c, COMM_ALL_REDUCE, S, 16, 1, 1), 2 * ring, 1e-15);
+    assert_close(wire_seconds(&c, COMM_ALL_GATHER, S, 8, 1, 1), 7. / 8 * S / 100e9 + 7e-6, 1e-15);
+    assert_close(wire_seconds(&c, COMM_SEND, S, 2, 8, 1), S / 10e9 + 5e-6, 1e-15);
+}
+
 TEST(test_three_levels) {
     struct cluster c = three_levels();
     const double S = 8e8;
@@ -108,6 +120,6 @@ TEST(test_speed_depends_on_the_size) {
     assert_close(wire_seconds(&c, COMM_ALL_TO_ALL, 4000, 4, 1, 1), 0.75 * 4000 / 1e9, 1e-18);
 }
 
-TESTS(unit_test(test_inside_a_node), unit_test(test_across_nodes), unit_test(test_three_levels), unit_test(test_rails),
-      unit_test(test_laws),
+TESTS(unit_test(test_inside_a_node), unit_test(test_across_nodes), unit_test(test_one_ring),
+      unit_test(test_three_levels), unit_test(test_rails), unit_test(test_laws),
       unit_test(test_speed_depends_on_the_size))

@@ -41,6 +41,16 @@ static double at_level(enum comm_op op, const struct level *l, double S, double 
     return ring(l, S, i, outermost ? (n - 1) * pieces : 0);
 }
 
+/* One ring over all n ranks: each link carries all of it, and the outermost is the slowest. */
+static double one_ring(const struct cluster *c, enum comm_op op, double S, int64_t n, int64_t stride, double pieces) {
+    const struct level *l = &c->level[wire_level(c, n, stride)];
+    return (op == COMM_ALL_REDUCE ? 2 : 1) * ring(l, S, (double)n, (double)(n - 1) * pieces);
+}
+
+static bool is_ring(enum comm_op op) {
+    return op == COMM_ALL_REDUCE || op == COMM_ALL_GATHER || op == COMM_REDUCE_SCATTER;
+}
+
 static double all_to_all(const struct cluster *c, double S, int64_t n, int64_t stride, double pieces) {
     double longest = 0, alpha = 0;
     int64_t left = n, near = 1;
@@ -64,6 +74,7 @@ double wire_seconds(const struct cluster *c, enum comm_op op, double bytes, int6
         const struct level *l = &c->level[wire_level(c, n, stride)];
         return seconds + bytes / level_speed(l, bytes) + (double)pieces * l->alpha_s;
     }
+    if (c->stack.rings && is_ring(op)) return seconds + one_ring(c, op, bytes, n, stride, (double)pieces);
     for (int l = 0; l < c->n_levels && left > 1; l++) {
         int64_t i = inside(c, l, left, stride);
         seconds += at_level(op, &c->level[l], S, (double)i, (double)n, (double)pieces, i == left);

@@ -17,6 +17,8 @@
  * bw is the level's speed times its fraction for an operation of S bytes (level.part_by_size).
  * With rails (cluster.rails) level 1 joins rank k of every node. A group whose stride is no multiple of a node's ranks
  * leaves its rail, and crosses level 2. An all_to_all stays on rails: NCCL moves a message within the node first (PXN).
+ * With rings (stack.rings) gathers, scatters and all-reduces are one ring over all n ranks: c [(n-1)/n S/bw + (n-1) a]
+ * at the outermost level, as each link carries all of S.
  * An operation in pieces pays the latency for each piece. Every call also costs call_s. Contention of groups on a link
  * is left out. Source: Thakur et al. 2005; Rabenseifner 2004; the NCCL documentation for the use of rings and trees. */
 #pragma once

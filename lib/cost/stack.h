@@ -1,0 +1,41 @@
+/* A stack: the program that trains, where it is not this one. The same layout of the same model takes other times and
+ * other memory in it. A section of configs/stacks.ini says in what, and a comment names the source of each figure.
+ *
+ *   options     of the plan, such as grad-fp32: fp32 gradients, which sums over replicas send, too
+ *   replay      this program replays what backward reads (recompute/recompute.c); Megatron runs whole layers again
+ *   exchanges   what hides those of tp, of replicas, and of sharded weights; rings over all ranks, or level by level
+ *   rows        a multiple of the bytes that this program's memory-bound rows move: fusion
+ *   memory      what no count of tensors has: fragments, buffers, workspaces
+ *
+ * A cluster has one stack (cluster.h), so whatever prices on a cluster prices for its stack. */
+#pragma once
+
+#include "lib/base/option.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cluster;
+
+/* All 0: this program. */
+struct stack {
+    char name[32], options[OPTION_TEXT_MAX];   /* options: "grad-fp32:on, ...", which the user may set otherwise */
+    bool whole_layers;           /* a replay of all of a layer runs its whole forward, with its exchanges */
+    bool buckets;                /* gathers of weights are few and large; else one for each param */
+    bool in_place;               /* sums and gathers have no buffers of their own */
+    bool rings;                  /* a collective is one ring over all its ranks; else wire_time.h's levels */
+    bool sums_wait;              /* nothing hides sums over replicas ... */
+    int64_t sums_hide_from_zero; /* ... unless this ZeRO stage or a later one is on; 0: no stage does */
+    bool gathers_wait;           /* nothing hides the gathers of ZeRO-1 and 2 */
+    bool replay_gathers;         /* ZeRO-3 gathers a third time, for the replay; this program gathers for it and the
+                                  * backward at once */
+    double tp_hidden_part;       /* of tp's exchanges, behind at most half of the products */
+    double fragments;            /* bytes added to all that are counted, as a part of them */
+};
+
+/** Read the section `name` of configs/stacks.ini, or of PATH as in "PATH:name", into cluster->stack, and change the
+ *  cluster's figures by its own. "trivium" changes nothing.
+ *  @collective{none} @errors E_DATA: no such stack or file; E_FORMAT, E_USAGE: as options_read_section; E_CONFIG: the
+ *  cluster's ranks share cores */
+enum status stack_read(const char *name, struct cluster *);
+/** Set the stack's options of a plan, as a preset does. @errors those of options_set; E_FORMAT  @collective{none} */
+enum status stack_set_options(const struct stack *, struct options *);
