@@ -225,13 +225,15 @@ static int choices_of(const struct searching *s, enum decision d, const struct l
     case DECIDE_CP: most = p->seq >= 16384 ? 16 : 1; break;
     case DECIDE_EP: most = model_options(p)->experts ? model_options(p)->experts : 1; break;
     case DECIDE_MICRO: most = s->fixed >> DECIDE_TP & s->fixed >> DECIDE_PP & 1 ? p->global_batch : 16; break;
-    case DECIDE_SCHEDULE: most = c[DECIDE_PP] > 1 ? N_SEARCHED_ORDERS - 1 : 0; break;
+    case DECIDE_SCHEDULE:
+        most = c[DECIDE_PP] > 1 && !s->cluster->stack.no_zero_bubble ? N_SEARCHED_ORDERS - 1 : 0; break;
     case DECIDE_CHUNKS:
         most = c[DECIDE_PP] > 1 && c[DECIDE_SCHEDULE] == ORDER_PLAIN ? p->layers / c[DECIDE_PP] : 1;
         break;
     case DECIDE_ZERO: most = left * c[DECIDE_CP] == 1 ? 0 : c[DECIDE_PP] > 1 ? 1 : 3; break;
     default: most = KEEP_NONE;
     }
+    if (s->cluster->stack.no_chunks && d == DECIDE_CHUNKS) most = 1;
     if (most > s->ranks && d <= DECIDE_EP) most = s->ranks;
     for (int64_t x = d < DECIDE_ZERO && d != DECIDE_SCHEDULE; x <= most && n < MAX_CHOICES; x++) {
         if ((d <= DECIDE_CP && !divides(x, left)) || (d == DECIDE_EP && !divides(x, left * c[DECIDE_CP]))) continue;

@@ -90,6 +90,14 @@ TEST(test_pruned_is_unpruned_for_each_stack) {
         struct cluster c = gpus(i % 2 ? 0.6 : 79);
         assert_ok(stack_read(STACKS[i], &c));
         same_best(&p, 0, &c, 8);
+        struct search s;
+        search(&p, 0, &c, 8, true, &s);
+        bool chunks = i != 2 && i != 4;
+        for (int k = 0; k < s.n_families; k++) {                     /* only what the program has */
+            if (s.families[k].decision == DECIDE_SCHEDULE) assert_true(s.families[k].choice == ORDER_PLAIN);
+            if (s.families[k].decision == DECIDE_CHUNKS && !chunks) assert_true(s.families[k].choice == 1);
+        }
+        search_fini(&s);
     }
 }
 

@@ -246,7 +246,7 @@ static enum status find(struct answer *a) {
                                a->asked->out[0] ? plan_dots_take : NULL, &a->dots, s));
     if (s->n_best + s->n_families == 0) return refuse_number(a->asked, a->fixed);
     for (int i = 0; i < shown_of(a); i++)
-        TRY(choose_refine(&train_recipe, p, a->fixed, true, a->cluster, &s->best[i]));
+        TRY(choose_refine(&train_recipe, p, a->fixed, !*a->cluster->stack.name, a->cluster, &s->best[i]));
     a->tied = explain_order(s);
     a->fastest = s->n_best ? &s->best[0] : NULL;
     for (int i = 1; i < s->n_best; i++)

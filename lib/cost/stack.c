@@ -10,10 +10,11 @@
 #define GIB 1073741824.0
 
 enum { REPLAY_READ, REPLAY_LAYER };
+enum { ALL_SCHEDULES, INTERLEAVED, PLAIN };
 enum { BEHIND_WORK, BEHIND_NOTHING };
 struct section {
     char options[OPTION_TEXT_MAX];
-    int replay, sums, gathers, buckets, in_place, rings, replay_gathers;
+    int schedules, replay, sums, gathers, buckets, in_place, rings, replay_gathers;
     int64_t sums_from;
     char products[OPTION_TEXT_MAX], base[OPTION_TEXT_MAX];
     double tp_hidden, stream_part, moves, launch_us, reserve_gib, fragments;
@@ -27,6 +28,7 @@ struct section {
 static const struct option OPTIONS[] = {
     {"options", OPTION_TEXT, NULL, 0, 0, NULL, "", "option:value, ...: of the plan, unless they are given", "stack",
      AT(options)},
+    WORD("schedules", "all|interleaved|1f1b", "what a search tries: all, 1f1b and interleaved, or 1f1b", schedules),
     WORD("replay", "read|layer", "what a recomputation of whole layers runs: what backward reads, or all", replay),
     WORD("sums", "hidden|exposed", "over replicas, behind backward", sums),
     {"sums-hidden-from-zero", OPTION_INT, "0", 0, 3, NULL, "", "exposed ones are hidden from this stage on; 0: none",
@@ -68,7 +70,9 @@ static enum status read_products(const char *stack, const char *text, struct clu
 
 /* A reserve of 0 is that of a memory limit (cluster_limit_memory), and stays. */
 static enum status convert(const char *name, const struct section *f, struct cluster *c) {
-    c->stack = (struct stack){.whole_layers = f->replay == REPLAY_LAYER,
+    c->stack = (struct stack){.no_zero_bubble = f->schedules != ALL_SCHEDULES,
+                              .no_chunks = f->schedules == PLAIN,
+                              .whole_layers = f->replay == REPLAY_LAYER,
                               .buckets = f->buckets,
                               .in_place = f->in_place,
                               .replay_gathers = f->replay_gathers,

@@ -19,6 +19,7 @@ struct cluster;
 /* All 0: this program. */
 struct stack {
     char name[32], options[OPTION_TEXT_MAX];   /* options: "grad-fp32:on, ...", which the user may set otherwise */
+    bool no_zero_bubble, no_chunks;   /* a search leaves out zb-h1 and zb-v; and interleaved */
     bool whole_layers;           /* a replay of all of a layer runs its whole forward, with its exchanges */
     bool buckets;                /* gathers of weights are few and large; else one for each param */
     bool in_place;               /* sums and gathers have no buffers of their own */
