@@ -108,8 +108,7 @@ static void check_time_line(struct plan p, const struct cluster *c) {
 }
 
 /* ---- stacks ---- */
-/* A replay of whole layers is one more forward: with one layer class, a step without products of embedding and head
- * differs by the rows of forward that this program leaves out. */
+/* A replay of whole layers is one more forward of each layer, without embedding and head. */
 TEST(test_a_stack_replays_whole_layers) {
     struct cluster ours = bare(), theirs = bare();
     theirs.stack.whole_layers = true;
@@ -124,6 +123,7 @@ TEST(test_a_stack_replays_whole_layers) {
     double forward_s = x.forward_s - price_of(few, &ours).forward_s;           /* of 15 layers */
     assert_true(y.phase_s[PRICE_REPLAY] > 1.1 * x.phase_s[PRICE_REPLAY]);
     assert_close(y.phase_s[PRICE_REPLAY] - z.phase_s[PRICE_REPLAY], forward_s, 1e-9 * forward_s);
+    assert_close(z.phase_s[PRICE_REPLAY], forward_s / 15, 1e-9 * forward_s);   /* neither embedding nor head */
     assert_close(y.step_s - x.step_s, y.phase_s[PRICE_REPLAY] - x.phase_s[PRICE_REPLAY], 1e-9 * x.step_s);
 }
 
