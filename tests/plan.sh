@@ -30,6 +30,34 @@ stack --stack trivium >"$work/ours.json" && stack | cmp -s - "$work/ours.json" &
     "$B/trivium" plan "${whole[@]}" --stack megatron-2021 2>"$work/err" | grep -q "8 x dgx-a100, megatron-2021: tp=2"
 report "plan_for_a_stack" $?
 
+# How its program is started with what a search found. tests/long/stacks.py asks that program's own parser.
+start() { # STACK OPTIONS...: what stands under "the first of these"
+    local stack=$1
+    shift
+    "$B/trivium" plan --model llama3-8b --cluster dgx-h100 --gpus 16 --tp 2 --pp 2 --micro-batch 1 --zero 1 \
+        --recompute full --global-batch 64 --top 1 --stack "$stack" "$@" 2>"$work/err" |
+        sed -n '/^the first of these:/,/^$/p' | sed '1d;$d'
+}
+start megatron-core --chunks 4 --clip 0.5 >"$work/out" && cat >"$work/should" <<'END' && cmp "$work/out" "$work/should"
+  pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --ffn-hidden-size 14336 \
+      --seq-length 8192 --max-position-embeddings 8192 --hidden-dropout 0 --attention-dropout 0 --micro-batch-size 1 \
+      --global-batch-size 64 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --bf16 \
+      --sequence-parallel --recompute-granularity full --recompute-method uniform --recompute-num-layers 1 \
+      --num-layers-per-virtual-pipeline-stage 4 --swiglu --disable-bias-linear \
+      --untie-embeddings-and-output-weights --normalization RMSNorm --position-embedding-type rope \
+      --rotary-base 500000 --group-query-attention --num-query-groups 8 --use-distributed-optimizer \
+      --overlap-grad-reduce --overlap-param-gather --accumulate-allreduce-grads-in-fp32
+  without a key there: --vocab 128256 --clip 0.5
+END
+report "a_stack_is_started_by_arguments" $?
+start deepspeed >"$work/out" && grep -q '^  "gradient_accumulation_steps": 16,$' "$work/out" &&
+    grep -q -- '--checkpoint-activations .*--zero-stage 1' <(tr -d '\\\n' <"$work/out") &&
+    start torchtitan >"$work/out" && grep -qx 'data_parallel_shard_degree = 4' "$work/out" &&
+    grep -qx 'flavor = "8B"' "$work/out" && ! grep -q 'without a key' "$work/out" &&
+    start nanotron --recompute selective >"$work/out" && grep -qx '    num_key_value_heads: 8' "$work/out" &&
+    grep -qx '  without a key there: --recompute selective' "$work/out"
+report "a_stack_is_started_by_its_file" $?
+
 # The bytes are those that show memory prints for the fullest rank.
 bytes() { python3 -c 'import json, sys; print(max(r["total"] for r in json.load(sys.stdin)["ranks"]))'; }
 shown=$("$B/trivium" show memory "${model[@]}" --dp 2 --tp 2 --pp 2 --micro-batch 4 --device cuda --precision bf16 \

@@ -52,11 +52,16 @@ static void write_given(void *self, const struct option *o, const char *value, e
 
 static void write_command(FILE *f, const struct answer *a, const struct layout *l) {
     char text[256];
+    int n = snprintf(text, sizeof text, "--arch %s ", a->asked->plan.arch->name);
     struct typed typed = {f, " --", " ", ""};
-    if (*a->cluster->stack.name) fprintf(f, "%s, as options of this program:", a->cluster->stack.name);
-    else fprintf(f, "mpirun -n %" PRId64 " build/trivium train", a->asked->gpus);
-    options_each(a->options, write_given, &typed);
-    fprintf(f, " %s\n", layout_options(l, text, sizeof text));
+    layout_options(l, text + n, sizeof text - (size_t)n);
+    if (*a->cluster->stack.name) {
+        stack_write_command(&a->cluster->stack, a->options, text, f);
+    } else {
+        fprintf(f, "  mpirun -n %" PRId64 " build/trivium train", a->asked->gpus);
+        options_each(a->options, write_given, &typed);
+        fprintf(f, " %s\n", text + n);
+    }
 }
 
 /* "--tp 4 --sp on" as lines of an ini file. */
@@ -141,7 +146,7 @@ static void print_text(const struct answer *a) {
            n->seen, n->refused, n->too_large + n->no_fit, n->bound, n->priced - n->no_fit, a->seconds);
     print_list(a);
     if (s->n_best) {
-        printf("\nthe first of these:\n  ");
+        printf("\nthe first of these:\n");
         write_command(stdout, a, &s->best[0].layout);
         printf("\nwhat the fastest, %s, rests on, and what would win otherwise\n",
                layout_text(&a->fastest->layout, text, sizeof text));

@@ -14,7 +14,7 @@ enum { ALL_SCHEDULES, INTERLEAVED, PLAIN };
 enum { BEHIND_WORK, BEHIND_NOTHING };
 struct section {
     char options[OPTION_TEXT_MAX];
-    int schedules, replay, sums, gathers, buckets, in_place, rings, replay_gathers;
+    int schedules, command, replay, sums, gathers, buckets, in_place, rings, replay_gathers;
     int64_t sums_from;
     char products[OPTION_TEXT_MAX], base[OPTION_TEXT_MAX];
     double tp_hidden, stream_part, moves, launch_us, reserve_gib, fragments;
@@ -29,6 +29,8 @@ static const struct option OPTIONS[] = {
     {"options", OPTION_TEXT, NULL, 0, 0, NULL, "", "option:value, ...: of the plan, unless they are given", "stack",
      AT(options)},
     WORD("schedules", "all|interleaved|1f1b", "what a search tries: all, 1f1b and interleaved, or 1f1b", schedules),
+    WORD("command", "none|megatron-2021|megatron-core|deepspeed|torchtitan|nanotron", "whose arguments say a layout",
+         command),
     WORD("replay", "read|layer", "what a recomputation of whole layers runs: what backward reads, or all", replay),
     WORD("sums", "hidden|exposed", "over replicas, behind backward", sums),
     {"sums-hidden-from-zero", OPTION_INT, "0", 0, 3, NULL, "", "exposed ones are hidden from this stage on; 0: none",
@@ -70,7 +72,8 @@ static enum status read_products(const char *stack, const char *text, struct clu
 
 /* A reserve of 0 is that of a memory limit (cluster_limit_memory), and stays. */
 static enum status convert(const char *name, const struct section *f, struct cluster *c) {
-    c->stack = (struct stack){.no_zero_bubble = f->schedules != ALL_SCHEDULES,
+    c->stack = (struct stack){.command = (enum stack_command)f->command,
+                              .no_zero_bubble = f->schedules != ALL_SCHEDULES,
                               .no_chunks = f->schedules == PLAIN,
                               .whole_layers = f->replay == REPLAY_LAYER,
                               .buckets = f->buckets,

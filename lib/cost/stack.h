@@ -16,9 +16,16 @@
 
 struct cluster;
 
+/* Whose arguments or files say a layout (stack_command.c). */
+enum stack_command {
+    STACK_NONE, STACK_MEGATRON_2021, STACK_MEGATRON_CORE, STACK_DEEPSPEED, STACK_TORCHTITAN, STACK_NANOTRON,
+    N_STACK_COMMANDS
+};
+
 /* All 0: this program. */
 struct stack {
     char name[32], options[OPTION_TEXT_MAX];   /* options: "grad-fp32:on, ...", which the user may set otherwise */
+    enum stack_command command;
     bool no_zero_bubble, no_chunks;   /* a search leaves out zb-h1 and zb-v; and interleaved */
     bool whole_layers;           /* a replay of all of a layer runs its whole forward, with its exchanges */
     bool buckets;                /* gathers of weights are few and large; else one for each param */
@@ -40,3 +47,8 @@ struct stack {
 enum status stack_read(const char *name, struct cluster *);
 /** Set the stack's options of a plan, as a preset does. @errors those of options_set; E_FORMAT  @collective{none} */
 enum status stack_set_options(const struct stack *, struct options *);
+
+/** Write how the stack's program is started with a plan: its arguments, or the file that it reads; then what the user,
+ *  the model and the layout say and has no key there. Of a stack without a command, the layout in this program's words.
+ *  @param options of the plan @param layout "--tp 4 --sp on ...", which counts before them  @collective{none} */
+void stack_write_command(const struct stack *, const struct options *options, const char *layout, FILE *);
