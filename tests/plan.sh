@@ -57,6 +57,12 @@ start deepspeed >"$work/out" && grep -q '^  "gradient_accumulation_steps": 16,$'
     start nanotron --recompute selective >"$work/out" && grep -qx '    num_key_value_heads: 8' "$work/out" &&
     grep -qx '  without a key there: --recompute selective' "$work/out"
 report "a_stack_is_started_by_its_file" $?
+given=(--model llama3-8b --cluster dgx-h100 --dp 4 --tp 2 --pp 2 --zero 1 --recompute block:3 --global-batch 64)
+"$B/trivium" plan "${given[@]}" --pp-split 15,17 --stack megatron-core >"$work/out" 2>"$work/err" &&
+    grep -q -- "--recompute-method block --recompute-num-layers 3 " "$work/out" &&
+    grep -q -- "--pipeline-model-parallel-layout 'Et\*15|t\*17L'" "$work/out" &&
+    grep -qx "  without a key there: --vocab 128256" "$work/out" && ! grep -q virtual "$work/out"
+report "a_layout_of_a_stack_is_started_with_uneven_stages" $?
 
 # The bytes are those that show memory prints for the fullest rank.
 bytes() { python3 -c 'import json, sys; print(max(r["total"] for r in json.load(sys.stdin)["ranks"]))'; }

@@ -137,8 +137,7 @@ static enum status plan(void *request, struct options *o, int argc, char **argv)
     static const char *const OF_A_SEARCH[] = {"against", "out", "write", "run", "top"};
     for (size_t i = 0; i < sizeof OF_A_SEARCH / sizeof *OF_A_SEARCH; i++)
         if (options_source(o, OF_A_SEARCH[i]) > FROM_PRESET)
-            return FAIL(E_USAGE, "--%s is of a search; give --gpus, too, or leave --%s out", OF_A_SEARCH[i],
-                        OF_A_SEARCH[i]);
+            return FAIL(E_USAGE, "--%s is of a search; give --gpus, too, or leave it out", OF_A_SEARCH[i]);
     TRY(setup_plan(o, &q->plan, 0));
     const struct price_wish wish = {.uneven = options_source(o, "pp-split") != FROM_DEFAULT};
     TRY(price_plan(&train_recipe, &q->plan, &c, &wish, &x));
@@ -146,6 +145,7 @@ static enum status plan(void *request, struct options *o, int argc, char **argv)
     if (q->json) return print_json(q, &c, &x);
     measured_print(&q->figures, stdout);
     print_text(&q->plan, &c, &x);
+    if (*c.stack.name) stack_write_command(&c.stack, o, q->plan.arch->name, "", stdout);
     return OK;
 }
 

@@ -52,15 +52,14 @@ static void write_given(void *self, const struct option *o, const char *value, e
 
 static void write_command(FILE *f, const struct answer *a, const struct layout *l) {
     char text[256];
-    int n = snprintf(text, sizeof text, "--arch %s ", a->asked->plan.arch->name);
     struct typed typed = {f, " --", " ", ""};
-    layout_options(l, text + n, sizeof text - (size_t)n);
+    layout_options(l, text, sizeof text);
     if (*a->cluster->stack.name) {
-        stack_write_command(&a->cluster->stack, a->options, text, f);
+        stack_write_command(&a->cluster->stack, a->options, a->asked->plan.arch->name, text, f);
     } else {
         fprintf(f, "  mpirun -n %" PRId64 " build/trivium train", a->asked->gpus);
         options_each(a->options, write_given, &typed);
-        fprintf(f, " %s\n", text + n);
+        fprintf(f, " %s\n", text);
     }
 }
 

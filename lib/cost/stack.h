@@ -50,5 +50,7 @@ enum status stack_set_options(const struct stack *, struct options *);
 
 /** Write how the stack's program is started with a plan: its arguments, or the file that it reads; then what the user,
  *  the model and the layout say and has no key there. Of a stack without a command, the layout in this program's words.
- *  @param options of the plan @param layout "--tp 4 --sp on ...", which counts before them  @collective{none} */
-void stack_write_command(const struct stack *, const struct options *options, const char *layout, FILE *);
+ *  @param options of the plan @param arch of the model @param layout "--tp 4 --sp on ...", which counts before the
+ *  options  @collective{none} */
+void stack_write_command(const struct stack *, const struct options *options, const char *arch, const char *layout,
+                         FILE *);

@@ -2,6 +2,7 @@
  * written. */
 #include "lib/cost/stack.h"
 
+#include "lib/base/stage_notation.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -60,6 +61,7 @@ static const struct key MEGATRON_CORE[] = {
     {"", "use-distributed-optimizer", "zero", ON, NULL, ""},
     {"", "overlap-grad-reduce", "dp", ABOVE_1, NULL, ""},
     {"", "overlap-param-gather", "zero", ON, NULL, ""},
+    {"", "pipeline-model-parallel-layout", "notation", ON, NULL, NULL},
     {"", "use-megatron-fsdp", "zero", IS, "2", ""},
     {"", "data-parallel-sharding-strategy", "zero", IS, "2", "optim_grads"},
     {"", "use-megatron-fsdp", "zero", IS, "3", ""},
@@ -158,7 +160,7 @@ static const struct { const char *title; enum form form; const struct key *keys;
     [STACK_NANOTRON] = {{"config.yaml", YAML, NANOTRON}}};
 
 /* ---- values, by the names of options and a few that follow from them ---- */
-enum { MOST_VALUES = 256, LONGEST = 64 };
+enum { MOST_VALUES = 256, LONGEST = 256 };
 enum asked { NOT_ASKED, OF_MODEL, ASKED };                     /* by the model's preset; by the user or the layout */
 struct values { int n; struct { char name[40], text[LONGEST]; enum asked asked; } at[MOST_VALUES]; };
 
@@ -172,7 +174,7 @@ static int64_t number(const struct values *v, const char *name) { return atoll(v
 static void add(struct values *v, const char *name, const char *text, enum asked asked) {
     if (v->n == MOST_VALUES) return;
     snprintf(v->at[v->n].name, sizeof v->at[v->n].name, "%s", name);
-    snprintf(v->at[v->n].text, sizeof v->at[v->n].text, "%s", text);
+    memcpy(v->at[v->n].text, text, strnlen(text, LONGEST - 1));   /* it may be another one's, and the rest is zeros */
     v->at[v->n++].asked = asked;
 }
 static void add_number(struct values *v, const char *name, int64_t n) {
@@ -191,7 +193,16 @@ static void add_option(void *self, const struct option *o, const char *text, enu
 static void add_layout(struct values *v, const char *layout) {
     char name[40], text[LONGEST];
     int used = 0;
-    for (; sscanf(layout, " --%39s %63s%n", name, text, &used) == 2; layout += used) add(v, name, text, ASKED);
+    for (; sscanf(layout, " --%39s %255s%n", name, text, &used) == 2; layout += used) add(v, name, text, ASKED);
+}
+
+/* Stages that are not alike, "15,17", as Megatron's "Et*15|t*17L". */
+static void add_notation(struct values *v) {
+    char text[LONGEST];
+    const char *split = value(v, "pp-split");
+    if (strchr(split, 't')) add(v, "notation", split, NOT_ASKED);
+    else if (stage_notation_write(split, text, sizeof text)) add(v, "notation", text, NOT_ASKED);
+    add_number(v, "layers-of-a-chunk", 0);
 }
 
 static void add_what_follows(struct values *v) {
@@ -206,6 +217,7 @@ static void add_what_follows(struct values *v) {
     add_number(v, "shards", sharded ? dp : 1);
     if (llama) add(v, "llama", "on", NOT_ASKED), add(v, "rope", value(v, "rope-theta"), NOT_ASKED);
     if (number(v, "experts") > 0) add(v, "choices", value(v, "experts-per-token"), NOT_ASKED);
+    if (*value(v, "pp-split")) add_notation(v);
     if (!strncmp(recompute, "block:", 6)) add(v, "recompute-blocks", recompute + 6, NOT_ASKED);
 }
 
@@ -230,10 +242,10 @@ static void write_arguments(FILE *f, const char *program, const struct key *k, c
     int column = fprintf(f, "  %s", program);
     for (; k->theirs; k++) {
         if (!*k->theirs || !is_written(k, v)) continue;
-        const char *text = written(k, v);
-        int length = (int)(strlen(k->theirs) + strlen(text)) + 4;
+        const char *text = written(k, v), *quote = strpbrk(text, "|*()") ? "'" : "";
+        int length = (int)(strlen(k->theirs) + strlen(text) + 2 * strlen(quote)) + 4;
         if (column + length > 116) column = fprintf(f, " \\\n     ") - 3;
-        column += fprintf(f, " --%s%s%s", k->theirs, *text ? " " : "", text);
+        column += fprintf(f, " --%s%s%s%s%s", k->theirs, *text ? " " : "", quote, text, quote);
     }
     fprintf(f, "\n");
 }
@@ -284,7 +296,10 @@ static bool is_said(int command, const struct values *v, const char *name) {
     bool said = !is_on(text) || !strcmp(text, "none") || !strcmp(text, "gpt");
     for (size_t i = 0; i < sizeof follow / sizeof *follow; i++) said |= !strcmp(follow[i], name);
     said |= number(v, name) == 1 && (!strcmp(name, "cp") || !strcmp(name, "ep"));
-    return said || has_written(command, v, strcmp(name, "arch") ? name : "llama");
+    if (!strcmp(name, "arch")) name = "llama";
+    if (!strcmp(name, "pp-split")) name = "notation";
+    if (!strncmp(text, "block:", 6)) name = "recompute-blocks";
+    return said || has_written(command, v, name);
 }
 
 /* What was asked for, or is the model's or the layout's, and no key says. A name of the model says its sizes. */
@@ -300,9 +315,11 @@ static void write_rest(FILE *f, const struct stack *s, const struct values *v) {
     if (n) fprintf(f, "\n");
 }
 
-void stack_write_command(const struct stack *s, const struct options *o, const char *layout, FILE *f) {
+void stack_write_command(const struct stack *s, const struct options *o, const char *arch, const char *layout,
+                         FILE *f) {
     struct values v = {0};
     options_each(o, add_option, &v);
+    add(&v, "arch", arch, ASKED);
     add_layout(&v, layout);
     add_what_follows(&v);
     if (s->command == STACK_NONE)
