@@ -340,21 +340,22 @@ help:
 	@echo 'make lesson LESSON=07   a shell for the commands of a lesson: their files go to $$WORK'
 	@echo 'make grade LESSON=03 EXERCISE=scale FILE=my.c   an exercise of a lesson: what holds, what fails, where to look (docs/grading.md)'
 	@echo 'make starter LESSON=17 EXERCISE=hunt-dp FILE=my/dp.c   what it begins with; make mine ... (PATCH=...): the program with it'
-	@echo 'make mine MY=my     all of your files: a line a lesson, a program with them, trained on 8 ranks; are the losses the same?'
+	@echo 'make mine MY=my     all of your files: a line a lesson; a program with them trains on 8 ranks: the same losses?'
 	@echo 'make worksheet LESSON=04 NAME=ann OUT=my/worksheet.txt   questions with numbers of your own; FILE=... grades them'
 	@echo 'make handout LESSON=03 OUT=dir    the tree without the answers (LESSON="03 05" OVER="01 02", LESSON=all)'
 	@echo 'make autograder LESSON=03 OUT=autograder.zip   what Gradescope grades with'
 	@echo 'make grade-all DIR=dir [LESSON=03] [OUT=scores.csv]   what many have handed in, each in a sandbox; a table of scores'
 	@echo 'make marks TABLES="a.csv b.csv" REQUIRED="00/arithmetic 01/gelu" [OUT=marks.csv]   such tables to a class list'
 	@echo 'make slides [LESSON=03]           slides of the lessons: build/slides/*.html'
-	@echo 'make exam SEED=2026 OUT=dir       an examination and its key, by a seed; BANK=bank.md: all questions with their keys'
+	@echo 'make exam SEED=2026 OUT=dir       an examination and its key, by a seed; BANK=bank.md: all questions and keys'
 	@echo 'make check-exercises [LESSON=03]  the exercises: references get full marks, planted mistakes are rejected'
 	@echo
 	@echo 'make nano           the whole idea in 880 lines, next to the large project (nano/README.md)'
 	@echo 'make build          build/trivium          make examples  build/example_*'
 	@echo 'make clean'
 	@echo
-	@echo 'settings: CUDA=0|1 MPI=0 SIMT=1|check WERROR=1 SAN=1 DEBUG=1 YES=1 ARCH=native|x86-64-v3|any DATA=path (see the head of the Makefile)'
+	@echo 'settings: CUDA=0|1 MPI=0 SIMT=1|check WERROR=1 SAN=1 DEBUG=1 YES=1 ARCH=native|x86-64-v3|any DATA=path'
+	@echo '          (see the head of the Makefile)'
 
 deps:
 	@tools/install-deps

@@ -47,8 +47,8 @@ function sentences(rows, name) {
     ...others.map((row) => element('li', {}, bold(row), ' ', rowSentence(row, first))),
   );
 }
-const KEY = 'Axes: ranks along dp share the batch, along tp each matrix, along pp the layers, along cp each sequence, ' +
-  'along ep the experts. Memory: param weights, grad gradients, optim moments and masters, act activations and their ' +
+const KEY = 'Axes: ranks along dp share the batch, along tp each matrix, along pp the layers, ' +
+  'along cp each sequence, along ep the experts. Memory: param weights, grad gradients, optim moments and masters, act activations and their ' +
   'gradients, comm buckets, gathered weights and messages, work scratch of kernels, save checkpoints.';
 
 PAGES.compare = (d) => {
@@ -120,7 +120,8 @@ PAGES.compare = (d) => {
       barFigure(
         'time',
         'Time of a step',
-        'Mean of the ranks and of all timed steps. The table’s “step, ms” is the median step, which a slow step ' +
+        'Mean of the ranks and of all timed steps. The table’s “step, ms” is the median step, which a slow ' +
+        'step ' +
           'does not move, so the two differ. What a rank does not wait is counted as computing; communication ' +
           'that hides behind computation is not seen.',
         {
