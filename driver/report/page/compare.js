@@ -47,8 +47,9 @@ function sentences(rows, name) {
     ...others.map((row) => element('li', {}, bold(row), ' ', rowSentence(row, first))),
   );
 }
-const KEY = 'Axes: ranks along dp share the batch, along tp each matrix, along pp the layers, ' +
-  'along cp each sequence, along ep the experts. Memory: param weights, grad gradients, optim moments and masters, act activations and their ' +
+const KEY =
+  'Axes: ranks along dp share the batch, along tp each matrix, along pp the layers, along cp each sequence, along ' +
+  'ep the experts. Memory: param weights, grad gradients, optim moments and masters, act activations and their ' +
   'gradients, comm buckets, gathered weights and messages, work scratch of kernels, save checkpoints.';
 
 PAGES.compare = (d) => {
