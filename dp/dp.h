@@ -3,7 +3,7 @@
 
 #include "lib/run/technique.h"
 
-extern const struct technique technique_dp;
+extern const struct technique technique_dp, technique_dp_coded;   /* dp_coded.c: gradients as codes of fewer bytes */
 
 /** Zero the alignment gaps between the gradients of the grad arena, because buckets send them, too.
  *  @errors E_DEVICE  @collective{none} */

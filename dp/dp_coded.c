@@ -21,7 +21,6 @@
  *
  * Source: Seide et al. 2014, "1-bit stochastic gradient descent"; Karimireddy et al. 2019, "Error feedback fixes
  * SignSGD"; Lin et al. 2018, "Deep gradient compression"; Wang et al. 2023, "ZeRO++". */
-#include "dp/dp_coded.h"
 
 #include "dp/dp.h"
 #include "dp/dp_bucket.h"

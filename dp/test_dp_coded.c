@@ -3,7 +3,7 @@
  * Training with coded gradients. Sums equal those of one process in every bit and every step. Bytes of memory and wire
  * are the planned ones. Settings that cannot work are refused. */
 #include "dp/dp_bucket.h"
-#include "dp/dp_coded.h"
+#include "dp/dp.h"
 #include "driver/recipe.h"
 #include "lib/ops/test_codec.h"
 #include "mixed_precision/mixed_precision.h"

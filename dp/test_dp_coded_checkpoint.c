@@ -2,7 +2,7 @@
  *
  * Residuals of error feedback in checkpoints. In the same layout training continues with the same bits. In another
  * layout the sum of the residuals over all ranks is the same. The copy of --save-async has the planned size. */
-#include "dp/dp_coded.h"
+#include "dp/dp.h"
 #include "driver/recipe.h"
 #include "lib/checkpoint/checkpoint_save.h"
 #include "lib/checkpoint/checkpoint_terms.h"

@@ -1,6 +1,11 @@
 /* The commands whose whole interface is a main, which returns the exit code. trivium.c has the list of all commands. */
 #pragma once
 
+#include "lib/base/status.h"
+#include <stdbool.h>
+
+struct data_file;
+
 /** Run one rank of `trivium train [options]`; starts and leaves MPI. @collective{job} */
 int train_main(int argc, char **argv);
 
@@ -43,3 +48,10 @@ int checkpoint_main(int argc, char **argv);
 /** `trivium data tokenize INPUT... --to OUT`: convert text to a file of tokens. `trivium data inspect FILE`: print a
  *  file's contents. No device, no peers. */
 int data_main(int argc, char **argv);
+/* trivium data synth-clicks and data criteo: files of clicks (data_clicks.c). */
+/** Is this word one of the two commands? */
+bool data_clicks_is(const char *word);
+/** Run the command argv[0]. @errors E_USAGE, E_DATA, E_FORMAT, E_IO, E_MEMORY */
+enum status data_clicks(int argc, char **argv);
+/** Print what `data inspect` shows of a file of clicks. */
+void data_clicks_print(const struct data_file *);

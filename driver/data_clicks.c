@@ -1,4 +1,4 @@
-#include "driver/data_clicks.h"
+#include "driver/commands.h"
 
 #include "driver/command.h"
 #include "lib/data/clicks_synth.h"

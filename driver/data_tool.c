@@ -2,7 +2,6 @@
 #include "driver/commands.h"
 
 #include "driver/command.h"
-#include "driver/data_clicks.h"
 
 #include "lib/base/clock.h"
 #include "lib/base/log.h"

@@ -7,7 +7,6 @@
 
 #include "cp/cp.h"
 #include "dp/dp.h"
-#include "dp/dp_coded.h"
 #include "dp_variants/local/local.h"
 #include "dp_variants/main_rank/main_rank.h"
 #include "dp_variants/server/server.h"

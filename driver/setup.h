@@ -33,6 +33,9 @@ void setup_fini(struct setup *);
  *  @errors E_USAGE: an unknown preset; E_CONFIG: options that cannot be combined  @collective{none} */
 enum status setup_plan(struct options *, struct plan *plan, int world);
 
+/** Set options to what the file of --from says, then to the model's preset. Options that the user set stay.
+ *  @errors those of from_apply and recipe_preset  @collective{none} */
+enum status setup_preset(struct options *, struct plan *);
 /** Set the model's sizes: the preset's, or with --init or --resume the checkpoint's. (A model of clicks gets its sizes
  *  from its data.) Options that the user set stay, as does a --model other than tiny; checkpoint_load checks them.
  *  @errors E_CONFIG: no such preset; E_DATA, E_FORMAT: no checkpoint  @collective{none} */

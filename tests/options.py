@@ -229,6 +229,11 @@ def make_fixtures(folder):
                 re.sub("(?m)^reserve-gib = .*", "reserve-gib = 0", file.read()),
             )
         )
+    for name, dropout in (("gpt2.json", "0"), ("gpt2b.json", "0.1"), ("gpt2c.json", "0.2")):
+        with open(os.path.join(folder, name), "w") as f:
+            f.write('{"model_type": "gpt2", "n_layer": 2, "n_embd": 16, "n_head": 2, "n_positions": 16, "vocab_size": '
+                    f'256, "resid_pdrop": {dropout}, "embd_pdrop": {dropout}, '
+                    f'"attn_pdrop": {"0.1" if dropout == "0.2" else dropout}}}')
     shutil.copytree(os.path.join(HERE, "data", "bpe"), os.path.join(folder, "bpe"))
     do("data synth-clicks --to clicks --samples 400 --features 2 --bag 2 --dense 2 --rows 50")
     do(f"train {RUN} --steps 1 --save gpt")

@@ -114,7 +114,7 @@ static enum status read_strategies(struct comparison *c, int argc, char **argv) 
         TRY(read_request(&c->requests[i], argc, argv));
         TRY(strategy_apply(c->strategies.text[i], i + 1, &known, s->options));
         TRY(refuse_trains_own(s->options));
-        TRY(recipe_preset(&s->plan, s->options));
+        TRY(setup_preset(s->options, &s->plan));
     }
     return OK;
 }

@@ -7,10 +7,8 @@
 #include "driver/setup.h"
 #include "driver/show/show_comm.h"
 #include "driver/show/show_memory.h"
-#include "driver/show/show_mesh.h"
-#include "driver/show/show_params.h"
-#include "driver/show/show_types.h"
 #include "driver/show/show_unread.h"
+#include "driver/show/show_views.h"
 #include "lib/comm/hops/comm_rules.h"
 #include <inttypes.h>
 #include <jansson.h>

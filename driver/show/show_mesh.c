@@ -2,7 +2,7 @@
  *
  * A group is the ranks of one colour (lib/comm/mesh.h). The bytes are from the bill, which run_compile sums over a
  * rank's rows. Ranks of one stage send the same bytes, except for a padded row, so one rank per stage is compiled. */
-#include "driver/show/show_mesh.h"
+#include "driver/show/show_views.h"
 
 #include "driver/command.h"
 #include "driver/recipe.h"

@@ -1,4 +1,4 @@
-#include "driver/show/show_params.h"
+#include "driver/show/show_views.h"
 
 #include "driver/command.h"
 #include "driver/report/report.h"

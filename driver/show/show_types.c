@@ -1,6 +1,6 @@
 /* trivium show types. run_compile checks one rank's types after every rewrite. Compilation takes milliseconds, so the
  * command compiles all ranks. */
-#include "driver/show/show_types.h"
+#include "driver/show/show_views.h"
 
 #include "lib/types/types.h"
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* ranks: 1  device: cpu */
 #define _GNU_SOURCE
 #include "driver/recipe.h"
-#include "driver/show/show_types.h"
+#include "driver/show/show_views.h"
 #include "driver/show/test_show.h"
 #include "tests/layouts.h"
 #include "tests/test.h"

@@ -18,25 +18,21 @@ static const struct option OPTIONS[] = {
      "machine", OWN(cluster)},
     {"memory-limit", OPTION_REAL, "0", 0, 1e12, NULL, "MiB",
      "a run with a rank that needs more device memory is refused, and auto chooses within it; 0: no limit but the "
-     "cluster's",
-     "machine", AT(memory_limit)},
+     "cluster's", "machine", AT(memory_limit)},
     {"peak-tflops", OPTION_REAL, "0", 0, 1e9, NULL, "TFLOP/s", "peak of the whole job, for mfu; 0: measured", "machine",
      OWN(peak_tflops)},
 
     {"data", OPTION_TEXT, "", 0, 0, NULL, "",
      "text, llm.c .bin, Megatron .bin (with its .idx), .npy, or what data-format says; several of a kind: a,"
-     "b or a pattern; empty: configs/demo.txt",
-     "data", OWN(data)},
+     "b or a pattern; empty: configs/demo.txt", "data", OWN(data)},
     {"data-format", OPTION_CHOICE, "auto", 0, 0, DATA_AS_CHOICES, "",
      "as what data and val-data are read; auto: as what they are recognised as; u16, u32: tokens without a header, as "
-     "in nanoGPT's train.bin; text: any bytes",
-     "data", OWN(data_as)},
+     "in nanoGPT's train.bin; text: any bytes", "data", OWN(data_as)},
     {"val-data", OPTION_TEXT, "", 0, 0, NULL, "", "validation file; empty: the last val-fraction of data", "data",
      OWN(val_data)},
     {"tokenizer", OPTION_TEXT, "", 0, 0, NULL, "",
      "what makes tokens of text data: a folder with tokenizer.json, or with vocab.json and merges.txt, or a file of "
-     "tiktoken's; empty: a token is a byte",
-     "data", OWN(tokenizer)},
+     "tiktoken's; empty: a token is a byte", "data", OWN(tokenizer)},
     {"val-fraction", OPTION_REAL, "0.1", 0, 0.9, NULL, "", "part of data held out; 0: no evaluation", "data",
      OWN(val_fraction)},
     {"eval-every", OPTION_INT, "250", 0, BIG, NULL, "steps",
@@ -72,6 +68,12 @@ static const struct option OPTIONS[] = {
     {"init", OPTION_TEXT, "", 0, 0, NULL, "", "start from a checkpoint's weights, at step 0; the model's "
      "sizes are its own, and need not be said", "checkpoints", OWN(init)},
 
+    {"from", OPTION_TEXT, "", 0, 0, NULL, "file",
+     "options from a file of another program, a config.json of Hugging Face; a table says what becomes of each key; "
+     "options that are typed win", "files of others", OWN(from)},
+    {"ignore", OPTION_TEXT, "", 0, 0, OPTION_LIST, "", "from: keys of the file that are left out", "files of others",
+     OWN(ignore)},
+
     {"metrics", OPTION_TEXT, "metrics.jsonl", 0, 0, NULL, "",
      "one JSON object per line; an earlier run's file becomes metrics-1.jsonl, metrics-2.jsonl, ...; empty: none",
      "output", OWN(metrics)},
@@ -84,8 +86,7 @@ static const struct option OPTIONS[] = {
     {"nvtx", OPTION_BOOL, "off", 0, 0, NULL, "",
      "steps, microbatches and rows as NVTX ranges, for nsys: what is queued in each has its name", "output", OWN(nvtx)},
     {"trace", OPTION_TEXT, "", 0, 0, NULL, "",
-     "file for a time line of some steps, all ranks on one clock: Perfetto's (and Chrome's) JSON; empty: "
-     "none",
+     "file for a time line of some steps, all ranks on one clock: Perfetto's (and Chrome's) JSON; empty: none",
      "output", OWN(trace)},
     {"trace-first", OPTION_INT, "0", 0, BIG, NULL, "step",
      "the first step that is traced, counted from 1; 0: this run's third, or earlier in a run too short for that",

@@ -19,6 +19,7 @@ struct train_options {
     int save_async;
     int other_data;                      /* may a resumed run have other data? */
     double mtbf, time_limit, spike_guard;
+    char from[OPTION_TEXT_MAX], ignore[OPTION_TEXT_MAX];
     /* output */
     char metrics[OPTION_TEXT_MAX], inject[OPTION_TEXT_MAX], trace[OPTION_TEXT_MAX];
     int64_t trace_first, trace_steps;

@@ -1,6 +1,7 @@
 #include "lib/checkpoint/hf_config.h"
 
 #include "lib/base/json_file.h"
+#include "lib/checkpoint/hf_keys.h"
 #include <unistd.h>
 
 enum { CONFIG_MAX_BYTES = 4 << 20 };
@@ -11,7 +12,7 @@ enum status hf_config_load(const char *path, json_t **out) {
         return FAIL(E_DATA, "%s is not there; it says the sizes, heads and positions of the tensors next to it", path);
     json_t *config;
     TRY(json_file_read(path, CONFIG_MAX_BYTES, JSON_REJECT_DUPLICATES, &config));
-    if (json_is_object(config)) *out = config;
+    if (json_is_object(config)) hf_keys_leave_out(*out = config);
     else json_decref(config);
     return *out ? OK : FAIL(E_FORMAT, "%s is no JSON object: another value at line 1", path);
 }

@@ -11,7 +11,7 @@ enum { WORD_MAX = 64, SHOWN_MAX = 80, LIST_MAX = 1000 };
 
 /* The next word of a list whose words are separated by | and blanks; false: there is none. */
 static bool next_word(const char **list, char word[WORD_MAX]) {
-    static const char between[] = "| \n";
+    static const char between[] = "| ,\n";
     const char *at = *list + strspn(*list, between);
     size_t n = strcspn(at, between);
     snprintf(word, WORD_MAX, "%.*s", (int)n, at);
@@ -57,6 +57,38 @@ static bool is_wanted(const json_t *x, const char *wanted) {
         json_decref(w);
     }
     return found;
+}
+
+/* ---- the watch ---- */
+
+static const struct hf_watch *watch;
+
+void hf_keys_watch(const struct hf_watch *w) { watch = w; }
+
+/* Without a watch a refusal stays one; with a watch it is heard of. x NULL: the file does not say the key. */
+static enum status heard(enum status status, const char *key, const json_t *x, const char *became) {
+    if (!watch || (!x && status == OK)) return status;
+    watch->hear(watch->self, key, x ? hf_keys_show(x) : "not said", status == OK ? became : status_message(),
+                status != OK);
+    if (status != OK) status_clear();
+    return OK;
+}
+
+static bool is_ignored(const char *names) {
+    char word[WORD_MAX];
+    while (watch && next_word(&names, word))
+        if (has_word(watch->ignored, word)) return true;
+    return false;
+}
+
+void hf_keys_leave_out(json_t *config) {
+    char word[WORD_MAX];
+    const char *words = watch ? watch->ignored : NULL;
+    while (words && next_word(&words, word)) {
+        const json_t *x = json_object_get(config, word);
+        if (x) watch->hear(watch->self, word, hf_keys_show(x), "ignored", false);
+        json_object_del(config, word);
+    }
 }
 
 /* ---- one key ---- */
@@ -108,10 +140,11 @@ static enum status read_key(const struct place *p, const json_t *object, const s
     TRY(find_value(p, object, key, name, &said));
     if (!said && !key->missing)
         return FAIL(E_FORMAT, "%s does not say %s; is it the config.json of a %s?", p->where, name, p->model);
+    if (key->use == HF_MUST && is_ignored(key->names)) return OK;
     json_t *missing = said ? NULL : value_of(key->missing);
     enum status status = read_value(p, key, name, said ? said : missing, said != NULL);
     json_decref(missing);
-    return status;
+    return heard(status, name, said, key->use == HF_MUST ? "as the model computes it" : "read");
 }
 
 /* ---- all keys ---- */
@@ -120,8 +153,10 @@ static enum status read_none(const struct place *p, const json_t *object, const 
     char word[WORD_MAX];
     while (words && next_word(&words, word)) {
         const json_t *x = json_object_get(object, word);
+        enum status status = OK;
         if (x && !json_is_null(x))
-            return FAIL(E_FORMAT, "%s: %s is %s; Trivium's %s has none", p->where, word, hf_keys_show(x), p->model);
+            status = FAIL(E_FORMAT, "%s: %s is %s; Trivium's %s has none", p->where, word, hf_keys_show(x), p->model);
+        TRY(heard(status, word, x, "none, as in the model"));
     }
     return OK;
 }
@@ -132,7 +167,13 @@ static bool is_known(const struct hf_keys *t, const char *name) {
     return has_word(t->none, name) || has_word(t->free, name);
 }
 
-/* Report the keys that are in no table. */
+static bool is_free(const struct hf_keys *const tables[], const char *name) {
+    bool found = false;
+    for (int i = 0; tables[i]; i++) found |= has_word(tables[i]->free, name);
+    return found;
+}
+
+/* Report the keys that are in no table, and to the watch those that do not change the computation. */
 static enum status say_others(const struct place *p, const json_t *object, const struct hf_keys *const tables[],
                               bool strict) {
     char list[LIST_MAX] = "";
@@ -141,13 +182,14 @@ static enum status say_others(const struct place *p, const json_t *object, const
     json_object_foreach((json_t *)object, name, value) {
         bool known = false;
         for (int i = 0; tables[i]; i++) known |= is_known(tables[i], name);
-        if (!known && strict)
-            return FAIL(E_FORMAT, "%s: %.60s is %s; Trivium's %s has none", p->where, name, hf_keys_show(value),
-                        p->model);
+        if (!known && strict && !is_ignored(name))
+            TRY(heard(FAIL(E_FORMAT, "%s: %.60s is %s; Trivium's %s has none", p->where, name, hf_keys_show(value),
+                           p->model), name, value, ""));
+        else if (!known || is_free(tables, name)) (void)heard(OK, name, value, "does not matter here");
         size_t used = strlen(list);
         if (!known) snprintf(list + used, sizeof list - used, "%s%.60s", used ? ", " : "", name);
     }
-    if (*list) log_info("%s: not read, as transformers' %s does not: %s", p->where, p->model, list);
+    if (*list && !watch) log_info("%s: not read, as transformers' %s does not: %s", p->where, p->model, list);
     return OK;
 }
 

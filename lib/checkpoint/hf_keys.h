@@ -7,6 +7,7 @@
 
 #include "lib/base/status.h"
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 enum hf_use {
@@ -36,6 +37,18 @@ struct hf_keys {
  *  @param tables borrowed, ends with NULL @errors E_FORMAT naming key, value and allowed values @collective{none} */
 enum status hf_keys_read(const char *where, const char *model, const json_t *object,
                          const struct hf_keys *const tables[], bool strict, void *out);
+
+/* What hears of every key that a config.json says, and what becomes of it. With one, hf_config_load leaves out the keys
+ * in `ignored`, and hf_keys_read hears of all keys that it refuses and goes on; the caller refuses the file. */
+struct hf_watch {
+    const char *ignored;                 /* "key,key" */
+    void (*hear)(void *self, const char *key, const char *value, const char *became, bool refused);
+    void *self;
+};
+/** Set the watch of all reads from now on; NULL: none. Borrowed. */
+void hf_keys_watch(const struct hf_watch *);
+/** Remove the keys that the watch ignores. */
+void hf_keys_leave_out(json_t *config);
 
 /** Keys that all models of transformers share. */
 extern const struct hf_keys hf_keys_shared;

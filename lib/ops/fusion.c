@@ -1,6 +1,5 @@
 #include "lib/ops/fusion.h"
 
-#include "lib/ops/fusion_table.h"
 #include <stddef.h>
 
 /* ---- memory ---- */

@@ -59,6 +59,9 @@ fused_kernel *fusion_of(const struct call *first, const struct call *second, enu
 
 /** Run the pair and add 1 to fusion_joined. @errors those of the kernel */
 enum status fusion_run(fused_kernel *, const struct call *first, const struct call *second);
+/* The table of fusions (fusion_table.c), ended by a row of zeros. */
+extern const struct fusion fusions[];
+
 /** How many pairs this process has run as one kernel. */
 int64_t fusion_joined(void);
 

@@ -1,4 +1,4 @@
-#include "lib/ops/fusion_table.h"
+#include "lib/ops/fusion.h"
 
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/gelu.h"

@@ -6,7 +6,6 @@
 
 #include "driver/recipe.h"
 #include "lib/ops/bias_dropout_residual.h"
-#include "lib/ops/fusion_table.h"
 #include "lib/ops/gelu.h"
 #include "lib/ops/layernorm.h"
 #include "lib/ops/linear.h"

@@ -10,10 +10,7 @@
  * overrides its preset. */
 struct model_preset { const char *name, *options; };
 
-struct run;
-struct data_split;
-struct checkpoint_model;
-struct checkpoint_reader;
+struct run; struct data_split; struct checkpoint_model; struct checkpoint_reader;
 
 /* A file format of another project for this model's weights, named in `checkpoint import --from` and `export --to`. One
  * process calls both functions. */
@@ -29,6 +26,9 @@ struct model_format {
     const char *model_type;              /* "model_type" in the format's config.json; NULL: it has no config.json */
     /** Refuse a model that the format cannot hold; export calls it, too. NULL: it holds all. Pure.  @errors E_CONFIG */
     enum status (*check)(const struct checkpoint_model *);
+    /** Read the model of a config.json. NULL: the format has none. @errors E_DATA: there is no file; E_FORMAT: it
+     *  describes no model that this one computes */
+    enum status (*config)(const char *path, struct checkpoint_model *out);
 };
 
 /* Token ids that a model itself puts into samples, in place of the text's tokens: the n ids first, first - 1, ...

@@ -7,7 +7,6 @@
 #include "lib/ops/rec/interaction.h"
 #include "lib/ops/relu.h"
 #include "lib/run/build.h"
-#include "models/dlrm/dlrm_clicks.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

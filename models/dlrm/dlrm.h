@@ -26,6 +26,9 @@
 
 extern const struct model model_dlrm, model_wide_deep;
 
+/* How a run reads samples of clicks, and computes the AUC of an evaluation (dlrm_clicks.c). */
+extern const struct own_samples dlrm_clicks;
+
 enum { DLRM_MAX_LAYERS = 16 };
 /* Options of both models. */
 struct dlrm_options {

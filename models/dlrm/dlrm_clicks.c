@@ -1,7 +1,7 @@
 /* A rank's part of samples of clicks. The axis P counts replicas. A rank reads the dense features and labels of its own
  * samples (P = 1), and the ids of the replicas and features that its slot has. Every rank can read every sample, so a
  * rank that owns a table reads the ids of other ranks' samples from the file, and no rank sends an id. */
-#include "models/dlrm/dlrm_clicks.h"
+#include "models/dlrm/dlrm.h"
 
 #include "lib/data/clicks.h"
 #include "lib/run/run.h"

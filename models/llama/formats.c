@@ -3,11 +3,11 @@
 #include "models/llama/llama_hf.h"
 
 const struct model_format llama_formats[] = {
-    {"hf", llama_hf_import, llama_hf_export, "llama", llama_hf_check},
-    {NULL, NULL, NULL, NULL, NULL},
+    {"hf", llama_hf_import, llama_hf_export, "llama", llama_hf_check, llama_hf_config_read},
+    {0},
 };
 
 const struct model_format mixtral_formats[] = {
-    {"hf", llama_hf_import, llama_hf_export, "mixtral", llama_hf_check},
-    {NULL, NULL, NULL, NULL, NULL},
+    {"hf", llama_hf_import, llama_hf_export, "mixtral", llama_hf_check, llama_hf_config_read},
+    {0},
 };

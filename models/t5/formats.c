@@ -3,6 +3,6 @@
 #include "models/t5/t5_hf.h"
 
 const struct model_format t5_formats[] = {
-    {"hf", t5_hf_import, t5_hf_export, "t5", t5_hf_check},
-    {NULL, NULL, NULL, NULL, NULL},
+    {"hf", t5_hf_import, t5_hf_export, "t5", t5_hf_check, t5_hf_config_read},
+    {0},
 };

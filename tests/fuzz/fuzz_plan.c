@@ -7,7 +7,7 @@
 /* The plan of a command line: presets, sizes that must divide, layouts; and `show memory --params`. The first two
  * bytes are the number of ranks, the rest words, one per line. */
 #include "driver/recipe.h"
-#include "driver/show/show_params.h"
+#include "driver/show/show_views.h"
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>
 #include <string.h>
