@@ -1,6 +1,7 @@
 # Trivium. `make help` lists what users need; everything built goes to build/.
 #
 # Settings:  V=1 show the commands   WERROR=1 warnings are errors (CI)   SAN=1 AddressSanitizer + UBSan
+#            PREFIX=/usr/local DESTDIR= where make install puts things
 #            DEBUG=1 no optimisation   YES=1 install packages without asking   DATA=path a text for tests that want one
 #            MINE=1 in a handout: the exercises' files of the tree, not the references (docs/grading.md)
 #            MPI=0 without MPI: ranks are launch's own (a program that needs no library of MPI where it runs)
@@ -129,7 +130,8 @@ comma := ,
 SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 MPI_CFLAGS := $(shell mpicc --showme:compile 2>/dev/null)
 MPI_LIBS := $(if $(filter-out 0,$(or $(MPI),1)),$(shell mpicc --showme:link 2>/dev/null))
-PKG_LIBS := $(shell pkg-config --libs jansson inih openblas libxxhash libpcre2-8 libutf8proc libsodium 2>/dev/null \
+LIBRARIES := jansson inih openblas libxxhash libpcre2-8 libutf8proc libsodium
+PKG_LIBS := $(shell pkg-config --libs $(LIBRARIES) 2>/dev/null \
     || echo -ljansson -linih -lopenblas -lxxhash -lpcre2-8 -lutf8proc -lsodium)
 PKG_CFLAGS := $(shell pkg-config --cflags jansson inih openblas libpcre2-8 2>/dev/null)
 # Where registers have 512 bits compilers prefer 256, for the clock's sake; the products need the 512 anyway
@@ -352,6 +354,8 @@ help:
 	@echo
 	@echo 'make nano           the whole idea in 880 lines, next to the large project (nano/README.md)'
 	@echo 'make build          build/trivium          make examples  build/example_*'
+	@echo 'make install        into PREFIX (/usr/local): program, man pages, completions, configs, library; make uninstall'
+	@echo 'make dist           trivium-VERSION.tar.gz of what is committed'
 	@echo 'make clean'
 	@echo
 	@echo 'settings: CUDA=0|1 MPI=0 SIMT=1|check WERROR=1 SAN=1 DEBUG=1 YES=1 ARCH=native|x86-64-v3|any DATA=path'
@@ -472,6 +476,48 @@ figures: deps
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) build bench-allreduce
 	@BUILD=$(B) tools/figures
 
+# ---- installation, by GNU's names: PREFIX is where the program will run, DESTDIR a root that is packed ----
+VERSION := $(shell sed -n 's/^static const char VERSION.. = "\(.*\)";/\1/p' trivium.c)
+PREFIX ?= /usr/local
+TO = $(DESTDIR)$(PREFIX)
+HEADERS = $(filter-out %_private.h,$(wildcard $(addsuffix /*.h,$(filter-out driver% launch% planner% oracle%, \
+    $(MODULES)))))
+define PC
+Name: trivium
+Description: training of large models in three dimensions, for teaching
+Version: $(VERSION)
+Cflags: -I$(PREFIX)/include/trivium
+Libs: -L$(PREFIX)/lib -ltrivium $(filter-out $(PKG_LIBS),$(LIBS))
+Requires: $(LIBRARIES)
+endef
+export PC
+
+$(B)/libtrivium.a: $(LIB_O)
+	$(if $(V),,@echo "AR $@")
+	$(Q)rm -f $@; ar rcs $@ $^ && strip -S $@
+
+install: $(B)/trivium $(B)/libtrivium.a
+	$(Q)install -D $(B)/trivium $(TO)/bin/trivium
+	$(Q)install -D -m 644 $(B)/libtrivium.a $(TO)/lib/libtrivium.a
+	$(Q)mkdir -p $(TO)/lib/pkgconfig $(TO)/share/trivium $(TO)/share/doc/trivium/docs $(TO)/include/trivium
+	$(Q)echo "$$PC" >$(TO)/lib/pkgconfig/trivium.pc
+	$(Q)cp -r configs $(TO)/share/trivium/
+	$(Q)install -m 644 README.md CHANGELOG.md LICENSE CITATION.cff $(TO)/share/doc/trivium
+	$(Q)install -m 644 docs/*.md $(TO)/share/doc/trivium/docs
+	$(Q)tar cf - $(HEADERS) | tar xf - -C $(TO)/include/trivium
+	$(Q)BUILD=$(B) tools/docs/options --install $(TO)
+
+uninstall:
+	$(Q)rm -rf $(TO)/share/trivium $(TO)/share/doc/trivium $(TO)/include/trivium
+	$(Q)rm -f $(TO)/bin/trivium $(TO)/lib/libtrivium.a $(TO)/lib/pkgconfig/trivium.pc $(TO)/share/man/man1/trivium.1 \
+	    $(TO)/share/man/man1/trivium-*.1 $(TO)/share/bash-completion/completions/trivium \
+	    $(TO)/share/zsh/site-functions/_trivium $(TO)/share/fish/vendor_completions.d/trivium.fish
+
+# An archive holds what is committed and nothing else; a commit gives the same bytes each time
+dist:
+	$(Q)git archive --format=tar --prefix=trivium-$(VERSION)/ HEAD | gzip -9n >trivium-$(VERSION).tar.gz
+	@sha256sum trivium-$(VERSION).tar.gz
+
 include tools/teach.mk
 
 clean:
@@ -479,4 +525,4 @@ clean:
 
 .PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm figures bench-kernels bench-step help deps \
     demo check check-build check-more check-kernels kernels-build cover-build cuda-kernels check-all check-mutants \
-    check-lessons docs explorer fuzz check-deps sizes clean
+    check-lessons docs explorer fuzz check-deps sizes install uninstall dist clean

@@ -16,6 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The Makefile, CITATION.cff and the heading of CHANGELOG.md have the same number (tests/more/install.sh). */
+static const char VERSION[] = "0.2.0";
+
 /* main: NULL if recipe_commands has the function. meaning: NULL if only other commands run the command. prints: the
  * command's result is its standard output, so that lost output is a failure. `train` prints a log only: a failure
  * because of a lost log would make a supervisor train again. */
@@ -70,7 +73,8 @@ static void print_help(FILE *f) {
         if (COMMANDS[i].meaning && main_of(&COMMANDS[i]))
             fprintf(f, "  trivium %-10s %s\n", COMMANDS[i].name, COMMANDS[i].meaning);
     fprintf(f, "\n  trivium launch -n 8 train --dp 2 --tp 2 --pp 2     the three dimensions on one machine\n"
-               "  trivium COMMAND --help                             its options\n");
+               "  trivium COMMAND --help                             its options\n"
+               "  trivium --version\n");
 }
 
 /* Make idle OpenMP threads sleep early. GNU's threads spin for milliseconds by default, which costs nothing on an idle
@@ -113,6 +117,10 @@ int main(int argc, char **argv) {
             int code = main_of(&COMMANDS[i])(argc - 2, argv + 2);
             return COMMANDS[i].prints ? unless_output_was_lost(code) : code;
         }
+    if (!strcmp(name, "--version")) {
+        printf("trivium %s\n", VERSION);
+        return unless_output_was_lost(0);
+    }
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
         print_help(stdout);
         return unless_output_was_lost(argc > 1 ? 0 : 2);

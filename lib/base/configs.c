@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* DIR/build/trivium -> DIR */
-static bool project_folder(char folder[PATH_MAX]) {
+/* DIR/build/trivium -> DIR, and PREFIX/bin/trivium -> PREFIX */
+static bool folder_of_program(char folder[PATH_MAX]) {
     ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);
     folder[n > 0 ? n : 0] = 0;
     for (int up = 0; up < 2; up++) {
@@ -18,9 +18,10 @@ static bool project_folder(char folder[PATH_MAX]) {
 }
 
 bool configs_find(const char *name, char *path, size_t size) {
+    static const char *const places[] = {"%s/configs/%s", "%s/share/trivium/configs/%s"};
     char folder[PATH_MAX];
-    if (project_folder(folder) && (size_t)snprintf(path, size, "%s/configs/%s", folder, name) < size &&
-        access(path, R_OK) == 0)
-        return true;
+    if (folder_of_program(folder))
+        for (int i = 0; i < 2; i++)
+            if ((size_t)snprintf(path, size, places[i], folder, name) < size && access(path, R_OK) == 0) return true;
     return (size_t)snprintf(path, size, "configs/%s", name) < size && access(path, R_OK) == 0;
 }

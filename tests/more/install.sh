@@ -1,0 +1,87 @@
+#!/bin/bash
+# make install into a root of its own: the program finds its files from any folder, each option of each command is in
+# its man page and in three shells' completions, a program of the library's is built by pkg-config, and make uninstall
+# leaves nothing. The version is the same wherever it is written. Run from the project's root.
+set -u -o pipefail
+B=${BUILD:-build}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+report() { if [ "$1" = 0 ]; then echo "ok install: $2"; else
+    echo "not ok install: $2"; sed 's/^/# /' "$work/said"; fi; }
+installs() { env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make "$@" BUILD_NAME="$B" DESTDIR="$work/root" PREFIX=/usr; }
+of_root=$work/root/usr program=$work/root/usr/bin/trivium
+
+installs install >"$work/said" 2>&1 && [ -x "$program" ]
+report $? "into a root of its own"
+mkdir "$work/elsewhere"
+(cd "$work/elsewhere" && "$program" plan --cluster dgx-h100 --model gpt2-124m --gpus 8 --stack megatron-core &&
+    "$program" train --steps 1 --metrics '') >"$work/said" 2>&1
+report $? "plan and train find their files from any folder"
+
+version=$("$program" --version | sed 's/trivium //')
+{
+    grep -q "^version: $version\$" CITATION.cff || echo "CITATION.cff: not $version"
+    grep -q "^## $version\b" CHANGELOG.md || echo "CHANGELOG.md: no heading $version"
+    grep -q "^Version: $version\$" "$of_root/lib/pkgconfig/trivium.pc" || echo "trivium.pc: not $version"
+} >"$work/said"
+[ ! -s "$work/said" ]
+report $? "one version: $version"
+
+python3 - "$program" "$of_root/share" >"$work/said" 2>&1 <<'END'
+import re, subprocess, sys
+program, share = sys.argv[1:]
+said = lambda *words: subprocess.run([program, *words], capture_output=True, text=True).stdout
+read = lambda name: open(f"{share}/{name}", encoding="utf-8").read()
+bash, zsh, fish = (read(n) for n in ("bash-completion/completions/trivium", "zsh/site-functions/_trivium",
+                                     "fish/vendor_completions.d/trivium.fish"))
+commands, count = re.findall(r"^  trivium ([a-z]+) ", said("--help").split("\n\n")[1], re.M), 0
+for command in commands:
+    page = read(f"man/man1/trivium-{command}.1").replace("\\-", "-")
+    of_zsh = zsh.split(f"\n    {command}) ")[1].split(";;")[0]
+    of_bash = re.search(rf"^    {command}\) .* options='(.*?)'", bash, re.M)[1].split()
+    words = ["options"] if command == "show" else []
+    for option in re.findall(r"^ +--([a-z][a-z0-9-]*)(?= )", said(command, *words, "--help"), re.M):
+        count += 1
+        for where, there in (("man", f"--{option}" in page), ("bash", f"--{option}" in of_bash),
+                             ("zsh", f"'--{option}[" in of_zsh),
+                             ("fish", re.search(rf"seen_subcommand_from {command}' -l {option} ", fish))):
+            if not there:
+                print(f"{command} --{option}: not in {where}")
+print(f"{count} options of {len(commands)} commands", file=sys.stderr)
+END
+[ "$(wc -l <"$work/said")" = 1 ]
+report $? "each option has its place in man pages and completions: $(tail -1 "$work/said")"
+completed() { # WORDS...: the last is completed
+    bash -c '. "$0" && COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) && _trivium && echo "${COMPREPLY[*]}"' \
+        "$of_root/share/bash-completion/completions/trivium" "$@"
+}
+{ completed trivium launch -n 4 tr; completed trivium plan --clus; completed trivium train --comm mpi --trace-s
+    completed trivium compare --tie ''; } >"$work/said" 2>&1
+[ "$(paste -sd , "$work/said")" = "train,--cluster,--trace-steps,on off" ]
+report $? "bash completes commands behind launch, options, and values"
+if command -v zsh >/dev/null && command -v fish >/dev/null; then
+    zsh -n "$of_root/share/zsh/site-functions/_trivium" >"$work/said" 2>&1 && [ "$(fish -c "source \
+        $of_root/share/fish/vendor_completions.d/trivium.fish; complete -C 'trivium compare --tie '" | cut -f1 |
+        paste -sd ' ')" = "off on" ]
+    report $? "zsh and fish read theirs"
+else echo "skip install: zsh and fish are not here"; fi
+if command -v man >/dev/null; then
+    for page in "$of_root"/share/man/man1/*; do
+        man --warnings=all -l "$page" 2>&1 >"$work/page" | grep -v "can't break line\|cannot break line"
+        grep -q '^NAME' "$work/page" || echo "$page: no NAME"
+    done >"$work/said"
+    [ ! -s "$work/said" ]
+    report $? "man formats each page without a warning"
+else echo "skip install: man is not here"; fi
+
+export PKG_CONFIG_PATH=$of_root/lib/pkgconfig
+sed "s|/usr/|$of_root/|g" -i "$PKG_CONFIG_PATH/trivium.pc"
+printf '%s\n' '#include "lib/base/rng.h"' '#include <stdio.h>' 'int main(void) {' \
+    '    printf("%d\n", rng_stream("a") != rng_stream("b"));' '}' >"$work/mine.c"
+read -ra flags < <(pkg-config --cflags --libs trivium)
+(cd "$work/elsewhere" && cc -o mine ../mine.c "${flags[@]}" && [ "$(./mine)" = 1 ]) >"$work/said" 2>&1
+report $? "a program of the library's, by pkg-config"
+installs uninstall >"$work/said" 2>&1
+find "$work/root" -type f >>"$work/said"
+[ ! -s "$work/said" ]
+report $? "uninstall leaves no file"
