@@ -39,6 +39,12 @@ HAVE_CUDNN = $(shell $(CC) -E -include cudnn.h -isystem $(CUDA_HOME)/include -x 
 ifeq ($(origin URING),undefined)
 URING := $(shell $(CC) -E -include liburing.h -x c /dev/null >/dev/null 2>&1 && echo 1)
 endif
+# sentencepiece, for Llama 2's and T5's tokenizers: where its library is, and a compiler of C++; SENTENCEPIECE= builds
+# without
+ifeq ($(origin SENTENCEPIECE),undefined)
+SENTENCEPIECE := $(shell $(CC) -std=c++17 -E -include sentencepiece_processor.h -x c++ /dev/null >/dev/null 2>&1 && \
+    echo 1)
+endif
 # Names for NVIDIA's profilers (train --nvtx): where the compiler or the toolkit has the header, CPU or GPU; NVTX=
 # builds without
 ifeq ($(origin NVTX),undefined)
@@ -114,7 +120,8 @@ CU_O := $(foreach e,$(ELEMS),$(patsubst %.cu,$(B)/$(KERNELS)/%.$(e).o,$(ELEM_CU)
     $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(ONCE_CU))
 SIMT_O := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(wildcard tests/simt/*.cpp))) \
     $(call obj,$(wildcard tests/simt/fake_*.c))
-LIB_O := $(call obj,$(LIB_C)) $(HOT_O) $(if $(WITH_CUDA),$(CU_O)) $(if $(SIMT),$(SIMT_O))
+LIB_O := $(call obj,$(LIB_C)) $(if $(SENTENCEPIECE),$(SHARED)/lib/data/bpe_sentencepiece.o) \
+    $(HOT_O) $(if $(WITH_CUDA),$(CU_O)) $(if $(SIMT),$(SIMT_O))
 SIMT_TESTS := $(if $(SIMT),$(call obj,$(wildcard tests/simt/test_*.c)) \
     $(patsubst %.cu,$(B)/$(KERNELS)/%.o,$(wildcard tests/simt/test_*.cu)))
 # TESTS_OF="lib/ops/ dp/": a runner with the tests of these folders or files alone
@@ -145,7 +152,8 @@ CUDA_CFLAGS := $(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(TOOLKIT),-isystem $(CUDA_
 NVTX_CFLAGS := $(if $(NVTX),-DTRIVIUM_NVTX $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include))
 CUDA_LIBS := $(if $(SIMT),-lstdc++ $(if $(filter cover,$(SIMT)),--coverage),$(if $(WITH_CUDA),-L$(CUDA_HOME)/lib64 \
     -Wl$(comma)-rpath$(comma)$(CUDA_HOME)/lib64 -lcudart -lcublasLt $(if $(WITH_CUDNN),-lcudnn )-lnccl -lstdc++))
-LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) $(if $(URING),-luring) $(CUDA_LIBS) -lm -lpthread
+LIBS := $(SANFLAGS) -fopenmp $(MPI_LIBS) $(PKG_LIBS) $(if $(URING),-luring) $(CUDA_LIBS) \
+    $(if $(SENTENCEPIECE),-lsentencepiece -lstdc++) -lm -lpthread
 
 build: $(B)/trivium$(VARIANT)
 
@@ -234,6 +242,10 @@ $(foreach l,$(LEVELS),$(foreach e,$(ELEMS),$(eval $(call c_rule,$(SHARED)/$(l)/%
 $(OBJ)/levels.o: $(LEVEL_O) tools/levels
 	$(if $(V),,@echo "LEVELS $(LEVELS)")
 	$(Q)CC=$(CC) tools/levels $@ '$(LEVELS)' $(LEVEL_O)
+$(SHARED)/%.o: %.cpp $(SHARED:obj=flags)
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "CXX $<")
+	$(Q)$(CC) -x c++ -std=c++17 -I. $(CFLAGS) -Wall -Wextra $(if $(WERROR),-Werror) $(SANFLAGS) -MMD -MP -c -o $@ $<
 $(eval $(call c_rule,$(B)/with-cudnn/%, (cuDNN),-DTRIVIUM_CUDNN \
     -DTRIVIUM_BEFORE_HOPPER=$$(if $$(filter 7% 8%,$$(or $$(CUDA_ARCH),80 90)),1,0) \
     -DTRIVIUM_HOPPER=$$(if $$(filter-out 7% 8%,$$(or $$(CUDA_ARCH),80 90)),1,0)))

@@ -26,8 +26,8 @@ struct request {
 #define AT(field) offsetof(struct request, field)
 static const struct option TOKENIZER_OPTIONS[] = {
     {"tokenizer", OPTION_TEXT, "", 0, 0, NULL, "",
-     "a folder with tokenizer.json, or with GPT-2's vocab.json and merges.txt, or a file of tiktoken's; empty: a "
-     "token is a byte",
+     "a folder with tokenizer.json, or with GPT-2's vocab.json and merges.txt, or a file of tiktoken's "
+     "or sentencepiece's; empty: a token is a byte",
      "tokenizer", AT(tokenizer)},
     {"vocab", OPTION_TEXT, "", 0, 0, NULL, "", "the same, file by file: vocab.json", "tokenizer", AT(vocab)},
     {"merges", OPTION_TEXT, "", 0, 0, NULL, "", "and merges.txt", "tokenizer", AT(merges)},

@@ -32,7 +32,7 @@ static const struct option OPTIONS[] = {
      OWN(val_data)},
     {"tokenizer", OPTION_TEXT, "", 0, 0, NULL, "",
      "what makes tokens of text data: a folder with tokenizer.json, or with vocab.json and merges.txt, or a file of "
-     "tiktoken's; empty: a token is a byte", "data", OWN(tokenizer)},
+     "tiktoken's or sentencepiece's; empty: a token is a byte", "data", OWN(tokenizer)},
     {"val-fraction", OPTION_REAL, "0.1", 0, 0.9, NULL, "", "part of data held out; 0: no evaluation", "data",
      OWN(val_fraction)},
     {"eval-every", OPTION_INT, "250", 0, BIG, NULL, "steps",

@@ -302,6 +302,7 @@ static enum status encode_plain(void *self, const char *text, int64_t bytes) {
 
 enum status bpe_encode(struct bpe *b, const char *text, int64_t bytes, bpe_sink *sink, void *self) {
     struct flow f = {b, sink, self};
+    if (b->library) return b->library->encode(b, text, bytes, sink, self);
     return between_added(&f, false, text, bytes, encode_plain);
 }
 

@@ -1,4 +1,5 @@
 /* Byte-level BPE, the tokenizer of GPT-2, Llama 3 and Qwen: encodes any bytes as tokens, and decodes tokens to bytes.
+ * (Models of sentencepiece, as Llama 2's and T5's, have the same interface: bpe_sentencepiece.cpp.)
  *
  * 1. Added tokens, as <|endoftext|>, are found in the text, of several at one place the longest. What is between them
  *    is brought to a normal form, if the tokenizer has one.
@@ -29,7 +30,7 @@ struct bpe;
 enum status bpe_open(const char *vocab_path, const char *merges_path, struct bpe **out);
 /** Open a published tokenizer: a folder with tokenizer.json (bpe_json.c says what of it is read), or with GPT-2's
  *  vocab.json and merges.txt, if the folder's other files do not describe another tokenizer; or a file, which is a
- *  tokenizer.json or one of tiktoken's.
+ *  tokenizer.json, a model of sentencepiece or one of tiktoken's.
  *  @errors as bpe_open; E_FORMAT: another tokenizer, with its name or the key that is not read */
 enum status bpe_open_folder(const char *path, struct bpe **out);
 void bpe_close(struct bpe **);
@@ -48,5 +49,5 @@ typedef enum status bpe_sink(void *self, const int32_t *tokens, int64_t n);
 enum status bpe_encode(struct bpe *, const char *text, int64_t bytes, bpe_sink *sink, void *self);
 
 /** The bytes of one token, borrowed, not terminated; NULL if there is no such token. A number that the vocabulary
- *  leaves out has none. */
+ *  leaves out has none. sentencepiece's control tokens have their names. */
 const char *bpe_token(const struct bpe *, int64_t token, int64_t *bytes);

@@ -1,7 +1,7 @@
-/* Which tokenizer is it? A file is a tokenizer.json, or one of tiktoken's. A folder's tokenizer.json says all of a
- * tokenizer. Without it, vocab.json and merges.txt do not define how text is cut into pieces, which tokens are special,
- * or whether text is normalized first. For another model's folder, GPT-2's rules silently give wrong tokens. These
- * further files define the rules; each may be missing:
+/* Which tokenizer is it? A file is a tokenizer.json, a model of sentencepiece, or one of tiktoken's. A folder's
+ * tokenizer.json says all of a tokenizer. Without it, vocab.json and merges.txt do not define how text is cut into
+ * pieces, which tokens are special, or whether text is normalized first. For another model's folder, GPT-2's rules
+ * silently give wrong tokens. These further files define the rules; each may be missing:
  *
  *   tokenizer_config.json     tokenizer_class: GPT2Tokenizer; add_prefix_space: false
  *   special_tokens_map.json, added_tokens.json, and the one above     no special token but <|endoftext|>
@@ -159,10 +159,44 @@ static enum status open_json(const char *folder, const char *path, struct bpe **
 
 /* ---- a folder or a file ---- */
 
-static enum status open_tiktoken(const char *path, struct bpe **out) {
+static enum status read_sentencepiece(struct bpe *b, const char *path) {
+    if (!&bpe_sentencepiece)
+        return FAIL(E_FORMAT, "%s is a model of sentencepiece, and this build is without that library; run "
+                              "tools/install-deps sentencepiece and make",
+                    path);
+    b->library = &bpe_sentencepiece;
+    return b->library->read(b, path);
+}
+
+/* Models of Llama 2 and of Llama 3 have one name. sentencepiece's begin with the tag of a piece, a newline; tiktoken's
+ * with base64. */
+static enum status is_sentencepiece(const char *path, bool *out) {
+    struct data_map map = {0};
+    TRY(data_map(path, "--tokenizer", &map));
+    *out = map.bytes > 0 && map.at[0] == '\n';
+    data_unmap(&map);
+    return OK;
+}
+
+static enum status open_file(const char *path, struct bpe **out) {
+    bool sentencepiece = false;
+    TRY(is_sentencepiece(path, &sentencepiece));
     enum status status = bpe_new(out);
-    if (status == OK) status = bpe_read_tiktoken(*out, path);
+    if (status == OK) status = sentencepiece ? read_sentencepiece(*out, path) : bpe_read_tiktoken(*out, path);
     if (status != OK) bpe_close(out);
+    return status;
+}
+
+/* Programs add tokens to those of a model, and some count them in another way: a folder's model is read only by its own
+ * name. */
+static enum status name_model(const char *folder, enum status status) {
+    static const char *const names[] = {"tokenizer.model", "spiece.model"};
+    char path[4096];
+    for (int i = 0; i < 2 && (status == E_FORMAT || status == E_DATA); i++) {
+        int n = snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        if (n < (int)sizeof path && access(path, F_OK) == 0)
+            return FAIL(status, "%s; or give the model next to it, %s, for its tokens alone", status_message(), path);
+    }
     return status;
 }
 
@@ -178,7 +212,8 @@ enum status bpe_open_folder(const char *folder, struct bpe **out) {
     if (snprintf(path, sizeof path, "%s/tokenizer_config.json", folder) >= (int)sizeof path)
         return FAIL(E_DATA, "the path of the tokenizer has more than %zu bytes", sizeof path);
     if (stat(folder, &at) == 0 && S_ISREG(at.st_mode))
-        return ends_with(folder, ".json") ? open_json("", folder, out) : open_tiktoken(folder, out);
+        return ends_with(folder, ".json") ? open_json("", folder, out) : open_file(folder, out);
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
-    return access(path, F_OK) == 0 ? open_json(folder, path, out) : open_pair(folder, out);
+    enum status status = access(path, F_OK) == 0 ? open_json(folder, path, out) : open_pair(folder, out);
+    return status == OK ? OK : name_model(folder, status);
 }

@@ -297,6 +297,7 @@ void bpe_close(struct bpe **out) {
     *out = NULL;
     if (!b) return;
     bpe_split_close(b);
+    if (b->library) b->library->close(b);
     free(b->bytes), free(b->bytes_at), free(b->by_bytes), free(b->merges), free(b->slots), free(b->added);
     free(b->symbols), free(b->heap), free(b->tokens);
     free(b);

@@ -13,6 +13,14 @@ struct bpe_added { const char *text; int64_t bytes; int32_t token; bool normaliz
  * a piece that has none, into `room`. */
 struct bpe_step { void *pattern, *match; char *room; int64_t bytes; };
 
+/* A library that has a tokenizer of its own. */
+struct bpe;
+struct bpe_library {
+    enum status (*read)(struct bpe *, const char *path);
+    enum status (*encode)(struct bpe *, const char *text, int64_t bytes, bpe_sink *sink, void *self);
+    void (*close)(struct bpe *);
+};
+
 enum { BPE_MOST_STEPS = 8, BPE_MOST_TOKENS = 1 << 20, BPE_MOST_FILE_BYTES = 128 << 20 };
 
 struct bpe {
@@ -41,6 +49,9 @@ struct bpe {
     uint64_t *heap;
     int32_t *tokens;
     int64_t room;
+
+    const struct bpe_library *library;   /* which reads, encodes and closes in place of all that; or NULL */
+    void *model;                         /* the library's; only the tokens and their bytes are here, too */
 };
 
 #define BPE_END_OF_TEXT "<|endoftext|>"
@@ -56,6 +67,8 @@ enum status bpe_read_json(struct bpe *, const char *path);
 /** Read a file of lines "base64 of a token's bytes, rank", one of the published ones, which the number of its tokens
  *  tells. @errors E_FORMAT; E_DATA, E_MEMORY */
 enum status bpe_read_tiktoken(struct bpe *, const char *path);
+/** Models of sentencepiece (bpe_sentencepiece.cpp). Its address is NULL in a build without the library. */
+extern const struct bpe_library bpe_sentencepiece __attribute__((weak));
 /** Fill tokens and merges from a JSON object {"token": id} and a list of merges: strings "left right" or pairs.
  *  @param added a list of objects with "content" and "id", or NULL @errors E_FORMAT, E_MEMORY */
 struct json_t;

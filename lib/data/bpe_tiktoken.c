@@ -26,19 +26,19 @@
     "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*" O200K_END              \
     "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-/* lines: of the file. special: the first one ends a text. counted: further special tokens, of which texts have a
- * number, from first_count on. form: as in struct bpe. */
+/* lines: of the file. special: the first one ends a text. counted: further special tokens, n of them from a token on,
+ * whose texts have a number, from `first` on. form: as in struct bpe. */
+enum { MOST_SPECIAL = 24, MOST_COUNTED = 8 };
 static const struct encoding {
     const char *name;
     int64_t lines;
     const char *pattern;
-    struct special { int32_t token; const char *text; } special[16];
-    const char *counted;
-    int32_t counted_from, n_counted, first_count;
+    struct special { int32_t token; const char *text; } special[MOST_SPECIAL];
+    struct counted { int32_t token, n, first; const char *text; } counted[MOST_COUNTED];
     int form;
 } ENCODINGS[] = {
-    {"gpt2 or r50k_base", 50256, BPE_GPT2_PATTERN, {{50256, BPE_END_OF_TEXT}}, NULL, 0, 0, 0, 0},
-    {"p50k_base", 50280, BPE_GPT2_PATTERN, {{50256, BPE_END_OF_TEXT}}, NULL, 0, 0, 0, 0},
+    {"gpt2 or r50k_base", 50256, BPE_GPT2_PATTERN, {{50256, BPE_END_OF_TEXT}}, {{0}}, 0},
+    {"p50k_base", 50280, BPE_GPT2_PATTERN, {{50256, BPE_END_OF_TEXT}}, {{0}}, 0},
     {"cl100k_base",
      100256,
      CL100K,
@@ -47,8 +47,8 @@ static const struct encoding {
       {100259, "<|fim_middle|>"},
       {100260, "<|fim_suffix|>"},
       {100276, "<|endofprompt|>"}},
-     NULL, 0, 0, 0, 0},
-    {"o200k_base", 199998, O200K, {{199999, BPE_END_OF_TEXT}, {200018, "<|endofprompt|>"}}, NULL, 0, 0, 0, 0},
+     {{0}}, 0},
+    {"o200k_base", 199998, O200K, {{199999, BPE_END_OF_TEXT}, {200018, "<|endofprompt|>"}}, {{0}}, 0},
     {"Llama 3's tokenizer.model",
      128000,
      CL100K,
@@ -62,12 +62,45 @@ static const struct encoding {
       {128007, "<|end_header_id|>"},
       {128008, "<|reserved_special_token_4|>"},
       {128009, "<|eot_id|>"}},
-     "<|reserved_special_token_%d|>", 128010, 246, 5, 0},
+     {{128010, 246, 5, "<|reserved_special_token_%d|>"}}, 0},
+    {"Llama 4's tokenizer.model",
+     200000,
+     O200K,
+     {{200001, "<|end_of_text|>"},
+      {200000, "<|begin_of_text|>"},
+      {200002, "<|fim_prefix|>"},
+      {200003, "<|fim_middle|>"},
+      {200004, "<|fim_suffix|>"},
+      {200005, "<|header_start|>"},
+      {200006, "<|header_end|>"},
+      {200007, "<|eom|>"},
+      {200008, "<|eot|>"},
+      {200009, "<|step|>"},
+      {200016, "<|python_start|>"},
+      {200017, "<|python_end|>"},
+      {200018, "<|finetune_right_pad|>"},
+      {200080, "<|image_start|>"},
+      {200081, "<|image_end|>"},
+      {200084, "<|tile_x_separator|>"},
+      {200085, "<|tile_y_separator|>"},
+      {200090, "<|image|>"},
+      {200092, "<|patch|>"},
+      {201142, "<|reasoning_thinking_start|>"},
+      {201143, "<|reasoning_thinking_end|>"}},
+     {{200010, 6, 0, "<|text_post_train_reserved_special_token_%d|>"},
+      {200019, 61, 8, "<|text_post_train_reserved_special_token_%d|>"},
+      {200082, 2, 0, "<|vision_reserved_special_token_%d|>"},
+      {200086, 4, 2, "<|vision_reserved_special_token_%d|>"},
+      {200091, 1, 6, "<|vision_reserved_special_token_%d|>"},
+      {200093, 1041, 7, "<|vision_reserved_special_token_%d|>"},
+      {201134, 8, 0, "<|reasoning_reserved_special_token_%d|>"},
+      {201144, 904, 0, "<|reserved_special_token_%d|>"}},
+     0},
     {"qwen.tiktoken",
      151643,
      QWEN,
      {{151643, BPE_END_OF_TEXT}, {151644, "<|im_start|>"}, {151645, "<|im_end|>"}},
-     "<|extra_%d|>", 151646, 205, 0, UTF8PROC_STABLE | UTF8PROC_COMPOSE}};
+     {{151646, 205, 0, "<|extra_%d|>"}}, UTF8PROC_STABLE | UTF8PROC_COMPOSE}};
 enum { N_ENCODINGS = sizeof ENCODINGS / sizeof *ENCODINGS, LONGEST_SPECIAL = 64 };
 
 /* spelled: where each token's bytes are in `raw`, by its number; n 0: there is no such token. */
@@ -114,12 +147,14 @@ static enum status find_encoding(struct reader *r, const struct data_map *map) {
 }
 
 static int32_t tokens_of(const struct encoding *e) {
-    int64_t n = e->lines, counted = e->counted_from + e->n_counted;
-    for (int i = 0; e->special[i].text; i++) {
+    int64_t n = e->lines;
+    for (int i = 0; i < MOST_SPECIAL && e->special[i].text; i++) {
         n += e->special[i].token < e->lines;                    /* between the file's own: p50k_base */
         n = e->special[i].token >= n ? e->special[i].token + 1 : n;
     }
-    return (int32_t)(counted > n ? counted : n);
+    for (int i = 0; i < MOST_COUNTED; i++)
+        if (e->counted[i].token + e->counted[i].n > n) n = e->counted[i].token + e->counted[i].n;
+    return (int32_t)n;
 }
 
 /* ---- spelling ---- */
@@ -166,12 +201,13 @@ static enum status read_lines(struct reader *r, const struct data_map *map) {
 
 static enum status spell_special(struct reader *r) {
     char text[LONGEST_SPECIAL];
-    for (int i = 0; r->e->special[i].text; i++)
+    for (int i = 0; i < MOST_SPECIAL && r->e->special[i].text; i++)
         TRY(spell(r, r->e->special[i].token, r->e->special[i].text, (int64_t)strlen(r->e->special[i].text)));
-    for (int i = 0; i < r->e->n_counted; i++) {
-        int n = snprintf(text, sizeof text, r->e->counted, r->e->first_count + i);
-        TRY(spell(r, r->e->counted_from + i, text, n));
-    }
+    for (const struct counted *c = r->e->counted; c < r->e->counted + MOST_COUNTED; c++)
+        for (int i = 0; i < c->n; i++) {
+            int n = snprintf(text, sizeof text, c->text, c->first + i);
+            TRY(spell(r, c->token + i, text, n));
+        }
     return OK;
 }
 
@@ -189,19 +225,21 @@ static enum status put_tokens(struct reader *r) {
 
 /* ---- special tokens, and merges by rank ---- */
 
+static bool is_special(const struct encoding *e, int32_t token) {
+    bool found = false;
+    for (int i = 0; i < MOST_SPECIAL && e->special[i].text; i++) found |= e->special[i].token == token;
+    for (const struct counted *c = e->counted; c < e->counted + MOST_COUNTED; c++)
+        found |= token >= c->token && token < c->token + c->n;
+    return found;
+}
+
 static enum status add_special(struct reader *r) {
     struct bpe *b = r->b;
     b->end_of_text = r->e->special[0].token;
-    for (int i = 0; r->e->special[i].text; i++) TRY(bpe_add(b, r->e->special[i].token, false));
-    for (int i = 0; i < r->e->n_counted; i++) TRY(bpe_add(b, r->e->counted_from + i, false));
+    for (int32_t id = 0; id < b->n_tokens; id++)
+        if (is_special(r->e, id)) TRY(bpe_add(b, id, false));
     bpe_sort_added(b);
     return OK;
-}
-
-static bool is_special(const struct encoding *e, int32_t token) {
-    bool found = token >= e->counted_from && token < e->counted_from + e->n_counted;
-    for (int i = 0; e->special[i].text; i++) found |= e->special[i].token == token;
-    return found;
 }
 
 static enum status index_tokens(struct reader *r) {
@@ -251,7 +289,7 @@ static enum status read_file(struct reader *r, const struct data_map *map) {
     r->b->n_tokens = tokens_of(r->e);
     r->b->form = r->e->form;
     TRY(bpe_split_at(r->b, r->path, r->e->pattern));
-    r->raw = malloc((size_t)map->bytes + (size_t)(r->e->n_counted + 16) * LONGEST_SPECIAL);
+    r->raw = malloc((size_t)map->bytes + (size_t)(r->b->n_tokens - r->e->lines + MOST_SPECIAL) * LONGEST_SPECIAL);
     r->spelled = calloc((size_t)r->b->n_tokens, sizeof *r->spelled);
     if (!r->raw || !r->spelled) return FAIL(E_MEMORY, "no memory for %s; close other programs", r->path);
     TRY(read_lines(r, map));

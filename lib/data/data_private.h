@@ -21,6 +21,11 @@ struct data_part {
     int64_t first;                       /* the number in the stream of the part's first token */
 };
 
+/* llm.c's .bin format (llmc.c). */
+enum { LLMC_HEADER_BYTES = 256 * 4, LLMC_MAGIC_U16 = 20240520, LLMC_VERSION_U16 = 1, LLMC_MAGIC_U32 = 20240801,
+       LLMC_VERSION_U32 = 7 };
+struct llmc_header { int32_t magic, version, n_tokens; };
+
 struct data_stretch { const unsigned char *at; int64_t first; enum data_element element; };
 
 struct data_file {

@@ -3,7 +3,6 @@
 
 #include "lib/base/durable.h"
 #include "lib/base/shared.h"
-#include "lib/data/llmc.h"
 #include "lib/data/megatron.h"
 #include <errno.h>
 #include <inttypes.h>

@@ -8,7 +8,6 @@
  * Source: karpathy/llm.c, llmc/dataloader.h */
 #include "lib/data/data_private.h"
 
-#include "lib/data/llmc.h"
 #include <string.h>
 
 static const struct llmc_kind { int32_t magic,

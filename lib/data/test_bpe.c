@@ -4,9 +4,11 @@
 #include "lib/data/bpe.h"
 #include "lib/data/data.h"
 #include <jansson.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FOLDER "tests/data/bpe"
@@ -101,6 +103,96 @@ TEST(test_a_tokenizer_json_is_followed) {
         bpe_close(&b);
     }
     json_decref(all);
+}
+
+/* ---- models of sentencepiece ---- */
+
+#define MODEL "sentencepiece/tokenizer.model"
+
+static unsigned char model_bytes[1 << 14];                      /* of the model that was written last */
+static size_t n_model_bytes;
+
+static void write_bytes(size_t n) {
+    mkdir(test_path("sentencepiece"), 0777);
+    FILE *f = fopen(test_path(MODEL), "wb");
+    assert_true(f && fwrite(model_bytes, 1, n, f) == n && fclose(f) == 0);
+}
+
+static void write_model(const json_t *kind) {
+    const char *text = json_string_value(json_object_get(kind, "model"));
+    assert_int_equal(sodium_base642bin(model_bytes, sizeof model_bytes, text, strlen(text), NULL, &n_model_bytes, NULL,
+                                       sodium_base64_VARIANT_ORIGINAL), 0);
+    write_bytes(n_model_bytes);
+}
+
+/* Skip the test in a build without the library, which says how to get one. */
+static void open_model(const json_t *kind, struct bpe **b) {
+    write_model(kind);
+    if (bpe_open_folder(test_path(MODEL), b) == OK) return;
+    assert_fails(bpe_open_folder(test_path(MODEL), b), E_FORMAT, "tokenizer.model", "without that library",
+                 "tools/install-deps sentencepiece");
+    skip();
+}
+
+/* The expected tokens come from sentencepiece's module for Python, another version of the library. */
+TEST(test_models_of_sentencepiece_are_followed) {
+    json_t *all = expected(), *kind, *text;
+    size_t k, i;
+    assert_int_equal(json_array_size(json_object_get(all, "sentencepiece")), 2);
+    json_array_foreach(json_object_get(all, "sentencepiece"), k, kind) {
+        struct bpe *b = NULL;
+        open_model(kind, &b);
+        assert_int_equal(bpe_n_tokens(b), json_integer_value(json_object_get(kind, "n")));
+        json_array_foreach(json_object_get(all, "texts"), i, text)
+            if (!same_tokens(b, text, json_array_get(json_object_get(kind, "tokens"), i)))
+                fail_msg("%s, text %zu: \"%s\"", json_string_value(json_object_get(kind, "name")), i,
+                         json_string_value(text));
+        bpe_close(&b);
+    }
+    json_decref(all);
+}
+
+static void assert_token(const struct bpe *b, int64_t token, const char *want) {
+    int64_t n = -1;
+    const char *bytes = bpe_token(b, token, &n);
+    assert_int_equal(n, strlen(want));
+    assert_memory_equal(bytes, want, (size_t)n);
+}
+
+/* Tokens stand for the text with a blank before it; bytes of unknown characters are tokens. */
+TEST(test_tokens_of_sentencepiece_have_bytes) {
+    static const char text[] = " it's  12 \xf0\x9f\x98\x80\n<s>";
+    struct bpe *b = NULL;
+    json_t *all = expected();
+    open_model(json_array_get(json_object_get(all, "sentencepiece"), 0), &b);
+    struct kept k = encode(b, text + 1, sizeof text - 2);
+    assert_round_trip(b, &k, text, sizeof text - 1);
+    assert_int_equal(bpe_end_of_text(b), 2);
+    assert_token(b, 0, "<unk>"), assert_token(b, 1, "<s>"), assert_token(b, 2, "</s>");
+    assert_token(b, 3 + 0xff, "\xff");
+    assert_int_equal(encode(b, "", 0).n, 0);
+    bpe_close(&b);
+    open_model(json_array_get(json_object_get(all, "sentencepiece"), 1), &b);
+    assert_int_equal(bpe_end_of_text(b), 1);
+    assert_token(b, 4, " the");
+    json_decref(all);
+    bpe_close(&b);
+}
+
+TEST(test_a_bad_model_of_sentencepiece_is_refused) {
+    struct bpe *b = NULL;
+    json_t *all = expected();
+    open_model(json_array_get(json_object_get(all, "sentencepiece"), 0), &b);
+    bpe_close(&b);
+    json_decref(all);
+    assert_fails(bpe_open_folder(test_path("sentencepiece"), &b), E_DATA, "vocab.json", "or give the model next to it",
+                 "tokenizer.model");
+    assert_null(b);
+    for (size_t n = 1; n < n_model_bytes; n += n < 99 ? 1 : 61) {     /* some end at the end of a piece */
+        write_bytes(n);
+        assert_fails(bpe_open_folder(test_path(MODEL), &b), E_FORMAT, "tokenizer.model", "get the file again");
+        assert_null(b);
+    }
 }
 
 /* All 256 bytes, and invalid UTF-8 of every kind: encoding and decoding returns the same bytes. */
@@ -305,7 +397,8 @@ TEST(test_text_opened_with_a_tokenizer) {
 }
 
 TESTS(unit_test(test_tokens_are_those_of_another_encoder), unit_test(test_a_tokenizer_json_is_followed),
-      unit_test(test_bytes_that_are_no_utf8_come_back),
+      unit_test(test_models_of_sentencepiece_are_followed), unit_test(test_tokens_of_sentencepiece_have_bytes),
+      unit_test(test_a_bad_model_of_sentencepiece_is_refused), unit_test(test_bytes_that_are_no_utf8_come_back),
       unit_test(test_end_of_text_is_one_token), unit_test(test_a_sinks_failure_ends_the_encoding),
       unit_test(test_a_vocabulary_of_bytes_and_one_merge), unit_test(test_a_bad_vocabulary_is_refused),
       unit_test(test_bad_merges_are_refused), unit_test(test_a_long_piece_is_no_trap),

@@ -167,8 +167,8 @@ TEST(test_the_files_next_to_a_tokenizer_json_agree) {
 
 /* ---- tiktoken's files ---- */
 
-enum { LINES = 50256, LETTERS = 4, LONGEST = 8 };
-static int32_t rank_of[LINES];                                  /* of the i-th text of letters a to d */
+enum { LINES = 50256, LLAMA4_LINES = 200000, LETTERS = 4, LONGEST = 9 };
+static int32_t rank_of[LLAMA4_LINES];                           /* of the i-th text of letters a to d */
 
 static int64_t first_of(int length) {                           /* the first of the texts of this length, from 2 on */
     int64_t n = 0;
@@ -195,17 +195,17 @@ static void write_line(FILE *f, const char *bytes, size_t n, int32_t number) {
 }
 
 /* 256 bytes, and the shortest texts of the letters a to d, with numbers in another order. */
-static const char *write_tiktoken(void) {
-    const char *path = test_path("r50k.tiktoken");
+static const char *write_tiktoken(const char *name, int64_t lines) {
+    const char *path = test_path(name);
     FILE *f = fopen(path, "wb");
     for (int byte = 0; byte < 256; byte++) write_line(f, &(char){(char)byte}, 1, byte);
     int64_t i = 0;
-    for (int length = 2; i < LINES - 256; length++)
-        for (int64_t at = 0, n = first_of(length + 1) - first_of(length); at < n && i < LINES - 256; at++, i++) {
+    for (int length = 2; i < lines - 256; length++)
+        for (int64_t at = 0, n = first_of(length + 1) - first_of(length); at < n && i < lines - 256; at++, i++) {
             char text[LONGEST];
             for (int64_t c = length - 1, left = at; c >= 0; c--, left /= LETTERS)
                 text[c] = (char)('a' + left % LETTERS);
-            rank_of[i] = 256 + (int32_t)((i * 7919) % (LINES - 256)); /* 7919: a prime, no divisor of 50000 */
+            rank_of[i] = 256 + (int32_t)((i * 7919) % (lines - 256)); /* 7919: a prime, no divisor of lines - 256 */
             write_line(f, text, (size_t)length, rank_of[i]);
         }
     fclose(f);
@@ -240,7 +240,7 @@ static enum status keep(void *self, const int32_t *tokens, int64_t n) {
 
 TEST(test_tiktokens_ranks_are_followed) {
     struct bpe *b = NULL;
-    assert_ok(bpe_open_folder(write_tiktoken(), &b));
+    assert_ok(bpe_open_folder(write_tiktoken("r50k.tiktoken", LINES), &b));
     assert_int_equal(bpe_n_tokens(b), LINES + 1);
     assert_int_equal(bpe_end_of_text(b), LINES);
     uint32_t draw = 1;
@@ -260,6 +260,22 @@ TEST(test_tiktokens_ranks_are_followed) {
     bpe_close(&b);
 }
 
+/* Its 2048 special tokens are named in groups. */
+TEST(test_llama_4s_special_tokens_are_known) {
+    static const char text[] = "<|eot|>a<|text_post_train_reserved_special_token_8|>"
+                               "<|vision_reserved_special_token_1047|><|reserved_special_token_903|>";
+    static const int32_t want[] = {200008, 'a', 200019, 201133, 202047};
+    struct bpe *b = NULL;
+    struct kept k = {.n = 0};
+    assert_ok(bpe_open_folder(write_tiktoken("tokenizer.model", LLAMA4_LINES), &b));
+    assert_int_equal(bpe_n_tokens(b), 202048);
+    assert_int_equal(bpe_end_of_text(b), 200001);
+    assert_ok(bpe_encode(b, text, sizeof text - 1, keep, &k));
+    assert_int_equal(k.n, 5);
+    assert_memory_equal(k.at, want, sizeof want);
+    bpe_close(&b);
+}
+
 TEST(test_a_bad_tiktoken_file_is_refused) {
     static const struct { const char *line, *why; } bad[] = {
         {"YQ==\n", "line 50256: it has no blank"}, {"YQ== \n", "no blank with a number"},
@@ -274,7 +290,7 @@ TEST(test_a_bad_tiktoken_file_is_refused) {
     assert_fails(bpe_open_folder(path, &b), E_FORMAT, "few.tiktoken has 1 lines", "cl100k_base (100256)");
     assert_null(b);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        path = write_tiktoken();
+        path = write_tiktoken("r50k.tiktoken", LINES);
         f = fopen(path, "r+b");
         char last[64];
         fseek(f, -32, SEEK_END);
@@ -291,4 +307,4 @@ TEST(test_a_bad_tiktoken_file_is_refused) {
 
 TESTS(unit_test(test_a_folder_of_another_tokenizer_is_refused),
       unit_test(test_the_files_next_to_a_tokenizer_json_agree), unit_test(test_tiktokens_ranks_are_followed),
-      unit_test(test_a_bad_tiktoken_file_is_refused))
+      unit_test(test_llama_4s_special_tokens_are_known), unit_test(test_a_bad_tiktoken_file_is_refused))

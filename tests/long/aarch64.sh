@@ -15,7 +15,7 @@ if ! command -v apt-get >/dev/null || ! said=$(tools/install-deps arm64 2>&1); t
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-settings=(CC=aarch64-linux-gnu-gcc ARCH=any MPI=0 CUDA=0 URING= NVTX= BUILD_NAME="$arm")
+settings=(CC=aarch64-linux-gnu-gcc ARCH=any MPI=0 CUDA=0 URING= SENTENCEPIECE= NVTX= BUILD_NAME="$arm")
 if env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL PKG_CONFIG_LIBDIR=/usr/lib/aarch64-linux-gnu/pkgconfig \
     make -j"$(nproc)" "${settings[@]}" TESTS_OF="${TESTS_OF-}" "$arm/trivium" "$arm/trivium-tests" \
     >"$work/log" 2>&1; then

@@ -123,8 +123,8 @@ if ! unshare -mn true 2>/dev/null; then echo "skip gpu-rented-root may not make 
 alone=$work/alone root=$work/root
 mkdir -p "$alone" "$root"/{tmp,proc,dev,usr/bin,usr/lib,cuda,project}
 for made in "$PWD/$cuda"/*; do [[ $made == */trivium* ]] || ln -s "$made" "$alone"; done # all but the programs
-make MPI=0 CUDA=1 CUDA_ARCH=90 URING= BUILD_NAME="$alone" SHARED="$BUILD_NAME/obj" OBJ="$BUILD_NAME-simt/obj" \
-    "$alone/trivium" >"$work/said" 2>&1
+make MPI=0 CUDA=1 CUDA_ARCH=90 URING= SENTENCEPIECE= BUILD_NAME="$alone" SHARED="$BUILD_NAME/obj" \
+    OBJ="$BUILD_NAME-simt/obj" "$alone/trivium" >"$work/said" 2>&1
 report $? "the program for a GPU is linked without MPI"
 needs() { ldd "$@" | sed -n 's|.* => \(/[^ ]*\) .*|\1|p; s|^\s*\(/lib64/[^ ]*\) .*|\1|p' | sort -u; }
 interpreter=$(readlink -f "$(python3 -c 'import sys; print(sys.executable)')")

@@ -67,6 +67,7 @@ def build(device, arch):
         f"CUDA_ARCH={arch}",
         "MPI=0",
         "URING=",
+        "SENTENCEPIECE=",
         "WERROR=",
         "ARCH=x86-64-v3",
         f"BUILD_NAME={folder}",

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """How the files of this folder were made: a byte-level BPE of 512 tokens, trained on a text, and what an independent
 encoder makes of some nasty strings, with the settings that published models have in tokenizer.json. Needs the package
-`tokenizers` (0.23 was used).
+`tokenizers` (0.23 was used) and `sentencepiece` (0.2.3).
 
     tests/data/bpe/make.py tinyshakespeare.txt          trains: vocab.json, merges.txt
     tests/data/bpe/make.py                              expected.json, from these
 """
+import base64
+import io
 import json
 import os
 import sys
 
+import sentencepiece
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -148,9 +151,34 @@ def expect_kind(model, pieces, normalizer, added, whole):
     return said, [tokenizer.encode(text, add_special_tokens=False).ids for text in TEXTS]
 
 
+# name: how sentencepiece trains it, after Llama 2's and T5's models. Of two ways to cut a text with one sum of scores,
+# versions of sentencepiece take different ones; with these sizes the texts have no such place.
+MODELS = {
+    "bpe": dict(model_type="bpe", vocab_size=460, byte_fallback=True, split_digits=True, pad_id=-1,
+                remove_extra_whitespaces=False, allow_whitespace_only_pieces=True, character_coverage=0.98),
+    "unigram": dict(model_type="unigram", vocab_size=220, pad_id=0, eos_id=1, unk_id=2, bos_id=-1,
+                    user_defined_symbols=["<|endoftext|>", "\u2581the"], normalization_rule_tsv="rules.tsv"),
+}
+
+
+def expect_sentencepiece(name, options):
+    """The model, in base64, and the tokens of each text. The unigram model brings some characters to a normal form."""
+    with open("rules.tsv", "w") as f:
+        for a, b in (("\n", " "), ("\t", " "), ("\u00e9", "e"), ("\u212b", "A")):
+            f.write(f"{ord(a):X}\t{ord(b):X}\n")
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS * 3), model_writer=model, num_threads=1, minloglevel=2,
+        **{"normalization_rule_name": "identity", "hard_vocab_limit": False, **options})
+    os.remove("rules.tsv")
+    tokenizer = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    return {"name": name, "tokens": [tokenizer.encode(text) for text in TEXTS], "n": tokenizer.get_piece_size(),
+            "model": base64.b64encode(model.getvalue()).decode()}
+
+
 def expect():
     """pair: tokens of each text by vocab.json and merges.txt. kinds: a tokenizer.json, less the vocab and the merges,
-    which are those of "model", and the tokens of each text."""
+    which are those of "model", and the tokens of each text. sentencepiece: models, and the same."""
     model = merges_across_pieces()
     kinds = []
     for name, kind in KINDS.items():
@@ -159,7 +187,9 @@ def expect():
     parts = {"texts": TEXTS, "pair": expect_pair(), "model": {k: model[k] for k in ("vocab", "merges")}}
     with open(f"{HERE}/expected.json", "w") as f:
         f.write("{" + "".join(f'"{k}": {json.dumps(v)},\n' for k, v in parts.items()))
-        f.write('"kinds": [\n' + ",\n".join(kinds) + "\n]}\n")
+        f.write('"kinds": [\n' + ",\n".join(kinds) + "\n],\n")
+        models = [json.dumps(expect_sentencepiece(name, options)) for name, options in MODELS.items()]
+        f.write('"sentencepiece": [\n' + ",\n".join(models) + "\n]}\n")
 
 
 if len(sys.argv) > 1:
