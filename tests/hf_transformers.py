@@ -1,7 +1,7 @@
 """The models of Hugging Face's transformers, trained next to Trivium's; for tests/hf.sh.
 
-    hf_transformers.py make MODEL DIR     DIR/model: a small MODEL (llama, mixtral, bert, t5) with random weights, as
-                                          save_pretrained leaves it, in several files with an index; DIR/tokens
+    hf_transformers.py make MODEL DIR     DIR/model: a small MODEL (gpt2, llama, mixtral, bert, t5) with random weights,
+                                          as save_pretrained leaves it, in several files with an index; DIR/tokens
     hf_transformers.py check MODEL DIR    train it on the same tokens, and compare with what Trivium left in DIR:
                                           serial.jsonl, layout.jsonl (metrics), trained/ (an export of the layout's last
                                           step)
@@ -42,20 +42,25 @@ T5_SIZES = dict(vocab_size=V, d_model=64, d_kv=8, d_ff=96, num_layers=2, num_dec
                 layer_norm_epsilon=1e-6, feed_forward_proj="relu", relative_attention_num_buckets=32,
                 relative_attention_max_distance=128,
                 tie_word_embeddings=True, decoder_start_token_id=0, pad_token_id=0, use_cache=False)
+GPT2_SIZES = dict(vocab_size=V, n_embd=64, n_inner=96, n_layer=2, n_head=8, n_positions=T, resid_pdrop=0.0,
+                  embd_pdrop=0.0, attn_pdrop=0.0, layer_norm_epsilon=1e-5, tie_word_embeddings=False, use_cache=False,
+                  initializer_range=0.15, bos_token_id=None, eos_token_id=None)
 SEED = 1234                                                      # --seed's default
 
 
 def model_class(name):
     import transformers
-    return {"llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
+    return {"gpt2": (transformers.GPT2Config, transformers.GPT2LMHeadModel),
+            "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
             "mixtral": (transformers.MixtralConfig, transformers.MixtralForCausalLM),
             "bert": (transformers.BertConfig, transformers.BertForMaskedLM),
             "t5": (transformers.T5Config, transformers.T5ForConditionalGeneration)}[name]
 
 
 def sizes(name):
-    if name in ("bert", "t5"):
-        return BERT_SIZES if name == "bert" else T5_SIZES
+    others = {"gpt2": GPT2_SIZES, "bert": BERT_SIZES, "t5": T5_SIZES}
+    if name in others:
+        return others[name]
     return SIZES if name == "llama" else {**SIZES, "num_local_experts": 4, "num_experts_per_tok": 2,
                                           "sliding_window": None,
                                           "output_router_logits": False}

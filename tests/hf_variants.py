@@ -35,8 +35,9 @@ ROPE = {"rope_theta": 500.0, "rope_type": "default"}
 GPT2 = dict(vocab_size=V, n_embd=48, n_layer=2, n_positions=32, **COMMON)
 BERT = {**reference.BERT_SIZES, "max_position_embeddings": 32, **COMMON}
 T5 = {**reference.T5_SIZES, "n_positions": 32}
-# Two models of each family; what the second file says besides is as other versions of transformers write it
-BASES = {"gpt2": [(dict(GPT2, n_head=12), {}), (dict(GPT2, n_head=4), {"n_ctx": 32})],
+# Two models of each family or more; what the second file says besides is as other versions of transformers write it
+BASES = {"gpt2": [(dict(GPT2, n_head=12), {}), (dict(GPT2, n_head=4), {"n_ctx": 32}),
+                  (dict(GPT2, n_head=4, n_inner=96, tie_word_embeddings=False), {})],
          "llama": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, rms_norm_eps=1e-5, rope_parameters=ROPE),
                     {}),
                    (dict(DECODER, intermediate_size=256, tie_word_embeddings=True, rms_norm_eps=1e-5),
@@ -46,7 +47,6 @@ BASES = {"gpt2": [(dict(GPT2, n_head=12), {}), (dict(GPT2, n_head=4), {"n_ctx": 
 (dict(DECODER, intermediate_size=64, num_key_value_heads=8, num_local_experts=8), {"rope_parameters": None})],
          "bert": [(BERT, {}), (dict(BERT, tie_word_embeddings=False), {"position_embedding_type": "absolute"})],
          "t5": [(T5, {}), (dict(T5, tie_word_embeddings=False), {"tie_word_embeddings": False})]}
-HEADS = {"gpt2": (transformers.GPT2Config, transformers.GPT2LMHeadModel)}
 ACTIVATIONS = ["gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu", "swish", "tanh", "quick_gelu"]
 SCALED = [{"rope_type": "linear", "factor": 2.0}, {"type": "linear", "factor": 2.0},
           {"rope_type": "dynamic", "factor": 2.0},
@@ -163,7 +163,7 @@ def variants(table, config):
 # ---- the reference ----
 
 def classes(family):
-    return HEADS.get(family) or reference.model_class(family)
+    return reference.model_class(family)
 
 
 def make(family, base, folder):

@@ -56,6 +56,7 @@ there_and_back() { # NAME RANKS LAYOUT OPTIONS...
 }
 apart() { mkdir "$1" && (cd "$1" && there_and_back "$@"); }
 apart gpt 2 "--tp 2"
+apart gpt_with_a_head_and_another_ffn 2 "--tp 2" --tie off --ffn 96
 apart llama 2 "--tp 2" --arch llama --tie off --kv-heads 2 --ffn 96
 apart llama_of_other_sizes_than_tiny 2 "--tp 2" --arch llama --tie on --kv-heads 0 --ffn 0 --rope-theta 500
 apart mixtral 4 "--dp 2 --ep 2 --tp 2" --arch mixtral --tie off --kv-heads 2 --ffn 96 --experts 4
@@ -73,8 +74,7 @@ refused() { # NAME FORMAT WORDS OPTIONS...
 refused gpt_with_experts_is_no_gpt2 hf "experts=4.*mixtral" --experts 4
 refused gpt_with_experts_is_no_llmc llmc "experts=4.*mixtral" --experts 4
 refused llama_with_experts_is_mixtral hf "experts=4.*mixtral" --arch llama --tie off --experts 4
-refused gpt_with_a_head_is_no_gpt2 hf "tie=off.*tie=on" --tie off
-refused gpt_of_another_ffn_is_no_gpt2 hf "ffn=96.*4 x hidden, 256" --ffn 96
+refused gpt_with_a_head_is_no_gpt2_of_llmc llmc "tie=off.*tie=on" --tie off
 refused gpt_of_another_ffn_is_no_llmc llmc "ffn=96.*4 x hidden, 256" --ffn 96
 
 # ---- what a checkpoint says, and what the user does ----

@@ -39,7 +39,7 @@ static bool is_mask(const char *name) {
     return rest && (!strcmp(rest, "attn.bias") || !strcmp(rest, "attn.masked_bias"));
 }
 
-/* ---- sizes: from the tensors, and from config.json if it exists ---- */
+/* ---- sizes: of the tensors, and of config.json if it exists; else n_inner is 4 n_embd and the head is tied ---- */
 
 static enum status find_matrix(const struct hf_files *files, const char *name, const struct safetensors_entry **out) {
     const char *path = hf_files_path(files), *old = without_prefix(name);
@@ -82,7 +82,7 @@ static enum status choose_heads(const char *path, const char *config, int64_t he
     if (access(config, F_OK) != 0) return guess_heads(path, config, heads, m);
     TRY(gpt_hf_config_read(config, &said));
     TRY(compare_sizes(config, &said, m));
-    m->heads = said.heads;
+    m->heads = said.heads, m->ffn = said.ffn, m->untied = said.untied;
     if (heads == 0 || heads == said.heads) return OK;
     return FAIL(E_CONFIG, "heads=%" PRId64 ", and %s says n_head=%" PRId64 ": leave --heads out", heads, config,
                 said.heads);
@@ -102,9 +102,9 @@ static enum status sizes_read(const struct hf_files *files, const char *config, 
     return choose_heads(hf_files_path(files), config, heads, m);
 }
 
-enum status gpt_hf_check(const struct checkpoint_model *m) { return gpt_weights_check(m, "hf files of gpt2"); }
+enum status gpt_hf_check(const struct checkpoint_model *m) { return gpt_weights_check_dense(m, "hf files of gpt2"); }
 
-static const struct hf_again AGAIN[] = {{"lm_head.weight", "transformer.wte.weight", HF_AGAIN_ALWAYS}, {0}};
+static const struct hf_again AGAIN[] = {{"lm_head.weight", "transformer.wte.weight", HF_AGAIN_TIED}, {0}};
 static const struct hf_weights GPT2 = {
     .name = "GPT-2", .names = gpt_published, .build = gpt_build, .sizes_read = sizes_read,
     .config_write = gpt_hf_config_write, .check = gpt_hf_check, .is_left_out = is_mask, .again = AGAIN,

@@ -33,6 +33,12 @@ static enum status add_all(struct gpt_weights *g, const struct program *p) {
     return OK;
 }
 
+enum status gpt_weights_check_dense(const struct checkpoint_model *m, const char *files) {
+    if (!m->experts) return OK;
+    return FAIL(E_CONFIG, "this gpt has experts=%" PRId64 ", and %s have none; train with arch=mixtral", m->experts,
+                files);
+}
+
 enum status gpt_weights_check(const struct checkpoint_model *m, const char *files) {
     if (m->untied)
         return FAIL(E_CONFIG,
@@ -41,10 +47,7 @@ enum status gpt_weights_check(const struct checkpoint_model *m, const char *file
     if (m->ffn)
         return FAIL(E_CONFIG, "this gpt has ffn=%" PRId64 ", and %s are written with 4 x hidden, %" PRId64 "; train "
                     "with that", m->ffn, files, 4 * m->hidden);
-    if (m->experts)
-        return FAIL(E_CONFIG, "this gpt has experts=%" PRId64 ", and %s have none; train with arch=mixtral",
-                    m->experts, files);
-    return OK;
+    return gpt_weights_check_dense(m, files);
 }
 
 enum status gpt_weights_init(struct gpt_weights *g, const struct checkpoint_model *m) {

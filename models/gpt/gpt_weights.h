@@ -25,9 +25,10 @@ struct gpt_weight { char name[PUBLISHED_NAME_MAX]; struct shape shape; };   /* o
 /* In llm.c's order, which is the table's: each row for all layers, then the next row. */
 struct gpt_weights { struct checkpoint_model model; struct gpt_weight *weight; int n; };
 
-/** Can these files hold the model? They need a tied head, dense layers and an MLP of 4 x hidden. files: how the
- *  message names them. @errors E_CONFIG */
+/** Can these files hold the model? They need a tied head, dense layers and an MLP of 4 x hidden; or dense layers alone.
+ *  files: how the message names them. @errors E_CONFIG */
 enum status gpt_weights_check(const struct checkpoint_model *, const char *files);
+enum status gpt_weights_check_dense(const struct checkpoint_model *, const char *files);
 
 /** The weights of a model with these sizes, already checked. @errors E_MEMORY; those of gpt_build  @collective{none} */
 enum status gpt_weights_init(struct gpt_weights *, const struct checkpoint_model *);

@@ -188,7 +188,7 @@ TEST(test_masks_and_a_tied_head_are_left_out) {
     assert_ok(import_model(&m, H));
     add(&m, "", -1, "lm_head.weight", V, C);
     m.tensor[m.n - 1].scale = 2;
-    assert_fails(import_model(&m, H), E_FORMAT, "model.safetensors", "lm_head.weight", "GPT-2 has one for both");
+    assert_fails(import_model(&m, H), E_FORMAT, "model.safetensors", "lm_head.weight", "GPT-2 that has one for both");
     m = model_of("transformer.", FP32);
     for (int i = 0; i < m.n; i++) m.tensor[i].scale = 0;             /* wte and the head: zeros, and equal */
     add(&m, "", -1, "lm_head.weight", V, C);
@@ -264,13 +264,35 @@ TEST(test_config_says_the_heads_and_may_not_ask_for_another_function) {
         {"{\"n_layer\": 2, \"n_embd\": 12, \"n_positions\": 4, \"vocab_size\": 5, \"n_head\": 4}", "n_embd=12"},
         {"{\"n_layer\": 2, \"n_embd\": 8, \"n_positions\": 5, \"vocab_size\": 5, \"n_head\": 4}", "n_positions=5"},
         {"{\"n_layer\": 2, \"n_embd\": 8, \"n_positions\": 4, \"vocab_size\": 6, \"n_head\": 4}", "vocab_size=6"},
-        {"{" SIZES ", \"n_head\": 4, \"n_inner\": 31}", "n_inner is 31"},
+        {"{" SIZES ", \"n_head\": 4, \"n_inner\": 31}", "h.0.mlp.c_fc.weight"},
         {"{" SIZES ", \"n_head\": 4, \"scale_attn_weights\": false}", "scale_attn_weights is false"},
-        {"{" SIZES ", \"n_head\": 4, \"tie_word_embeddings\": false}", "tie_word_embeddings is false"},
+        {"{" SIZES ", \"n_head\": 4, \"tie_word_embeddings\": false}", "lm_head.weight"},
         {"{" SIZES ", \"n_head\": 4, \"scale_attn_by_inverse_layer_idx\": true}",
          "scale_attn_by_inverse_layer_idx is true"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_fails(import_with(cases[i].config, 0, &out), E_FORMAT, cases[i].words);
+}
+
+/* n_inner is 3 n_embd, and the head is no embedding. */
+TEST(test_a_head_of_its_own_and_another_inner_size_are_read) {
+    struct small_model m = model_of("transformer.", FP64);
+    struct checkpoint_model out;
+    struct checkpoint_reader *r;
+    const char *folder = folder_of("untied"), *save = new_save();
+    for (int i = 0; i < m.n; i++) {
+        struct file_tensor *t = &m.tensor[i];
+        if (strstr(t->name, "mlp.c_fc.weight")) t->columns = 3 * C;
+        if (strstr(t->name, "mlp.c_fc.bias") || strstr(t->name, "mlp.c_proj.weight")) t->rows = 3 * C;
+    }
+    add(&m, "", -1, "lm_head.weight", V, C);
+    write_model(&m, path_in(folder, "model.safetensors"));
+    write_text(path_in(folder, "config.json"),
+               "{" SIZES ", \"n_head\": 4, \"n_inner\": 24, \"tie_word_embeddings\": false}");
+    assert_ok(gpt_hf_import(folder, 0, save, &out));
+    assert_true(out.untied == 1 && out.ffn == 3 * C);
+    assert_ok(checkpoint_open(save, &r));
+    check_weight(r, "head.w", "lm_head.weight", V, C, false);
+    checkpoint_close(&r);
 }
 
 /* The layers are in a file of their own: save_pretrained splits models like this. */
@@ -321,4 +343,5 @@ TESTS(unit_test(test_every_element_comes_to_its_place), unit_test(test_masks_and
       unit_test(test_tensors_that_are_not_as_they_should_be_are_named),
       unit_test(test_heads_are_asked_for_where_nobody_says_them),
       unit_test(test_config_says_the_heads_and_may_not_ask_for_another_function),
+      unit_test(test_a_head_of_its_own_and_another_inner_size_are_read),
       unit_test(test_a_gpt2_in_several_files_is_read), unit_test(test_what_is_there_is_not_written_over))
