@@ -132,12 +132,23 @@ mkdir generation && cp "$bpe"/* generation &&
 exports of-512 --to hf generated/ --tokenizer generation
 tr -d '\n ' <generated/config.json | grep -q '"eos_token_id":\[7,8\]' && echo "ok ids_for_generation" ||
     echo "not ok ids_for_generation: $(ids generated)"
+mkdir named && cp "$bpe"/vocab.json "$bpe"/merges.txt named &&
+    echo '{"bos_token": null, "eos_token": {"content": "!"}, "pad_token": "<pad>", "added_tokens_decoder": {"300":
+        {"content": "<pad>"}}}' >named/tokenizer_config.json
+exports of-512 --to hf names/ --tokenizer named
+says ids_of_named_tokens names "\"bos_token_id\": null\"eos_token_id\": $(grep -o '"!": *[0-9]*' "$bpe/vocab.json" |
+    tr -dc 0-9)\"pad_token_id\": 300"
+mkdir whole && echo '{"eos_token": "<|im_end|>"}' >whole/tokenizer_config.json &&
+    echo '{"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 511, "content": "<|im_end|>"}]}' >whole/tokenizer.json
+exports of-512 --to hf wholes/ --tokenizer whole
+says an_id_of_an_added_token wholes '"bos_token_id": null"eos_token_id": 511"pad_token_id": null'
 refuses_export() { # NAME WORDS WORDS-OF-EXPORT...
     if exports "${@:3}"; then echo "not ok $1: it was exported"
     elif grep -q "$2" log; then echo "ok $1"
     else echo "not ok $1: $(said)"; fi
 }
 refuses_export a_tokenizer_of_more_tokens "512 tokens.*vocab=256" bytes --to hf never/ --tokenizer "$bpe"
+refuses_export an_added_token_beyond_the_vocabulary "512 tokens.*vocab=256" bytes --to hf never/ --tokenizer whole
 refuses_export a_folder_without_a_tokenizer "none of tokenizer.json" bytes --to hf never/ --tokenizer none
 refuses_export llmc_has_no_tokenizer "leave it out" of-gpt2 --to llmc never.bin --tokenizer "$bpe"
 refuses_export llmc_has_no_usual_name "name one" of-gpt2 --to llmc none

@@ -1,6 +1,7 @@
 #include "lib/checkpoint/hf_tokens.h"
 
 #include "lib/base/input.h"
+#include "lib/base/json_file.h"
 #include "lib/checkpoint/hf_config.h"
 #include "lib/checkpoint/hf_files.h"
 #include <errno.h>
@@ -14,7 +15,7 @@
 static const char *const FILES[] = {"tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model", "vocab.txt",
                                     "merges.txt", "tokenizer_config.json", "special_tokens_map.json",
                                     "added_tokens.json", "chat_template.jinja", "generation_config.json"};
-enum { N_FILES = sizeof FILES / sizeof *FILES, N_VOCABULARIES = 5 };
+enum { N_FILES = sizeof FILES / sizeof *FILES, N_VOCABULARIES = 5, MOST_BYTES = 128 << 20 };
 
 /* Published vocabularies, by their size; -1: no such special token. Source: each model's config.json. */
 static const struct known { const char *arch; int64_t vocab; int bos, eos, pad; } KNOWN[] = {
@@ -59,32 +60,85 @@ static enum status load(const char *folder, const char *name, json_t **out) {
     *out = NULL;
     if (!has(folder, name)) return OK;
     TRY(in(folder, name, path));
-    return hf_config_load(path, out);
+    return json_file_read(path, MOST_BYTES, JSON_REJECT_DUPLICATES, out);
 }
 
-static enum status check_size(const json_t *vocab, const struct checkpoint_model *m, const char *folder) {
-    if ((int64_t)json_object_size(vocab) <= m->vocab) return OK;
-    return FAIL(E_CONFIG, "%s/vocab.json has %zu tokens, and the model vocab=%" PRId64 "; give the tokenizer that it "
-                "was trained with", folder, json_object_size(vocab), m->vocab);
+/* What a folder's files say; NULL: there is no such file. */
+struct files { json_t *generation, *vocab, *config, *tokenizer; };
+
+static enum status load_all(struct files *f, const char *folder) {
+    TRY(load(folder, "generation_config.json", &f->generation));
+    TRY(load(folder, "vocab.json", &f->vocab));
+    TRY(load(folder, "tokenizer_config.json", &f->config));
+    return load(folder, "tokenizer.json", &f->tokenizer);
+}
+
+static const json_t *vocab_of(const struct files *f) {
+    const json_t *vocab = json_object_get(json_object_get(f->tokenizer, "model"), "vocab");
+    return vocab ? vocab : f->vocab;
+}
+
+static enum status check_size(const struct files *f, const struct checkpoint_model *m, const char *folder) {
+    const json_t *vocab = vocab_of(f), *added;
+    int64_t n = (int64_t)(json_is_array(vocab) ? json_array_size(vocab) : json_object_size(vocab));
+    size_t i;
+    json_array_foreach(json_object_get(f->tokenizer, "added_tokens"), i, added) {
+        int64_t id = json_integer_value(json_object_get(added, "id"));
+        if (id >= n) n = id + 1;
+    }
+    if (n <= m->vocab) return OK;
+    return FAIL(E_CONFIG, "%s/%s has %" PRId64 " tokens, and the model vocab=%" PRId64 "; give the tokenizer that it "
+                "was trained with", folder, f->tokenizer ? "tokenizer.json" : "vocab.json", n, m->vocab);
+}
+
+static const char *text_of(const json_t *token) {
+    return json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
+}
+
+/* The id of a token by its text, a new reference; NULL: no file has it. */
+static json_t *id_of(const struct files *f, const char *text) {
+    const char *id, *own;
+    json_t *token;
+    size_t i;
+    json_object_foreach(json_object_get(f->config, "added_tokens_decoder"), id, token)
+        if ((own = text_of(token)) && !strcmp(own, text)) return json_integer(atoll(id));
+    json_array_foreach(json_object_get(f->tokenizer, "added_tokens"), i, token)
+        if ((own = text_of(token)) && !strcmp(own, text)) return json_incref(json_object_get(token, "id"));
+    return json_incref(json_object_get(vocab_of(f), text));
+}
+
+/* What tokenizer_config.json calls by this name; null there is none. */
+static void take_named(json_t **id, const struct files *f, const char *name) {
+    const json_t *token = json_object_get(f->config, name);
+    json_t *by = !token ? NULL : text_of(token) ? id_of(f, text_of(token)) : json_null();
+    if (!by) return;
+    json_decref(*id);
+    *id = by;
+}
+
+static void take_ids(struct hf_tokens *t, const struct files *f) {
+    const char *end = "<|endoftext|>";
+    if (!f->generation) replace(&t->bos, json_object_get(vocab_of(f), end));
+    if (!f->generation) replace(&t->eos, json_object_get(vocab_of(f), end));
+    take_named(&t->bos, f, "bos_token");
+    take_named(&t->eos, f, "eos_token");
+    take_named(&t->pad, f, "pad_token");
+    replace(&t->bos, json_object_get(f->generation, "bos_token_id"));
+    replace(&t->eos, json_object_get(f->generation, "eos_token_id"));
+    replace(&t->pad, json_object_get(f->generation, "pad_token_id"));
 }
 
 static enum status take_folder(struct hf_tokens *t, const struct checkpoint_model *m, const char *folder) {
-    json_t *generation = NULL, *vocab = NULL;
+    struct files f = {NULL, NULL, NULL, NULL};
     int n = 0;
     for (int i = 0; i < N_VOCABULARIES; i++) n += has(folder, FILES[i]);
     if (!n)
         return FAIL(E_DATA, "%s has no tokenizer: none of tokenizer.json, vocab.json, tokenizer.model, spiece.model "
                     "and vocab.txt", folder);
-    enum status status = load(folder, "generation_config.json", &generation);
-    if (status == OK) status = load(folder, "vocab.json", &vocab);
-    if (status == OK) status = check_size(vocab, m, folder);
-    if (!generation) replace(&t->bos, json_object_get(vocab, "<|endoftext|>"));
-    if (!generation) replace(&t->eos, json_object_get(vocab, "<|endoftext|>"));
-    replace(&t->bos, json_object_get(generation, "bos_token_id"));
-    replace(&t->eos, json_object_get(generation, "eos_token_id"));
-    replace(&t->pad, json_object_get(generation, "pad_token_id"));
-    json_decref(generation);
-    json_decref(vocab);
+    enum status status = load_all(&f, folder);
+    if (status == OK) status = check_size(&f, m, folder);
+    if (status == OK) take_ids(t, &f);
+    json_decref(f.generation), json_decref(f.vocab), json_decref(f.config), json_decref(f.tokenizer);
     return status;
 }
 

@@ -8,8 +8,9 @@
 /* Values for config.json: a number, a list of numbers, or null. */
 struct hf_tokens { json_t *bos, *eos, *pad; };
 
-/** Find the ids of a model's special tokens: in the tokenizer's folder (generation_config.json, otherwise <|endoftext|>
- *  in vocab.json), otherwise of a published vocabulary of that size, otherwise null. folder "": there is no folder. The
+/** Find the ids of a model's special tokens: in the tokenizer's folder (generation_config.json, otherwise what
+ *  tokenizer_config.json names, otherwise <|endoftext|> of the vocabulary), otherwise of a published vocabulary of that
+ *  size, otherwise null. folder "": there is no folder. The
  *  caller calls hf_tokens_fini in any case. @errors E_DATA: the folder has no tokenizer; E_CONFIG: an id beyond the
  *  vocabulary; E_FORMAT, E_MEMORY */
 enum status hf_tokens_init(struct hf_tokens *, const struct checkpoint_model *, const char *folder);
