@@ -15,13 +15,12 @@
  * For device memory comm_wait puts a wait into the compute stream and returns. The deadline then holds where the host
  * reads the GPU's results: comm_wait_device checks a mark in the same way, and sends the roll call for the oldest
  * unfinished operation on the device. */
+#include "lib/base/give_way.h"
 #include "lib/comm/comm_device.h"
 #include "lib/comm/flight/comm_roll.h"
 #include "lib/comm/flight/flight.h"
 #include "lib/comm/hops/comm_hops.h"
 #include "lib/comm/membership/comm_membership.h"
-
-#include <sched.h>
 
 static const double answer_every_s = 1e-3;
 static double next_answer_s; /* kept from wait to wait, so that a rank also answers during many short waits */
@@ -63,7 +62,7 @@ static enum status serve(void) {
 }
 
 static enum status test_until(struct comm_request *request, double deadline_s, bool *done) {
-    for (;;) {
+    for (long turns = 0;; turns++) {
         TRY(request->backend->test(request, done));
         if (*done) return OK;
         comm_hops_progress();
@@ -77,7 +76,7 @@ static enum status test_until(struct comm_request *request, double deadline_s, b
             next_answer_s = now_s + answer_every_s;
         }
         if (idle) nanosleep(&idle_sleep, NULL);
-        else sched_yield();
+        else give_way(turns);
     }
 }
 
@@ -204,7 +203,7 @@ enum status comm_wait_device(const struct device_mark *mark, const char *what) {
         waiting = NULL;
         TRY(comm_device_check());
         if (clock_s() >= deadline_s) return comm_device_late(what);
-        sched_yield();
+        give_way(0);
     }
 }
 

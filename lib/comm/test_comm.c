@@ -3,6 +3,7 @@
  * input of any rank. */
 #include "tests/test.h"
 
+#include "lib/base/clock.h"
 #include "lib/base/rng.h"
 #include "lib/comm/comm_backend.h"
 #include "lib/comm/transport/host_transport.h"
@@ -220,6 +221,18 @@ TEST(test_idle_has_patience_and_sleeps) {
     assert_true(agree_max(used_ms) < BUSY_MS / 4.0);
 }
 
+/* With TRIVIUM_NAPS a rank that waits for long sleeps between two checks. */
+TEST(test_a_long_wait_naps_where_that_is_asked_for) {
+    if (!getenv("TRIVIUM_NAPS") || comm_world_size() == 1) skip();
+    struct timespec late = {0, 300000000L};
+    double used_s = processor_s();
+    if (comm_is_rank_0()) nanosleep(&late, NULL);
+    bool ok = comm_barrier(group_world()) == OK;
+    used_s = processor_s() - used_s;
+    assert_true(agree_all(ok));
+    assert_true(agree_max(used_s) < 0.15);
+}
+
 /* All other ranks wait for rank 0, and check all the time. This time is not work; time outside of comm is. */
 TEST(test_waiting_is_not_work) {
     struct comm_settings before = *comm_settings_in_force(), timed = before;
@@ -254,5 +267,5 @@ TESTS(unit_test(test_all_reduce_sums), unit_test(test_all_reduce_finds_extrema),
       unit_test(test_reduce_scatter_sums), unit_test(test_broadcast_copies), unit_test(test_reduce_sums_at_root),
       unit_test(test_all_to_all_transposes), unit_test(test_messages_keep_order), unit_test(test_operations_overlap),
       unit_test(test_nan_wins_in_extrema), unit_test(test_refuses_what_cannot_be),
-      unit_test(test_idle_has_patience_and_sleeps), unit_test(test_waiting_is_not_work),
-      unit_test(test_an_epoch_keeps_the_deadline_alone))
+      unit_test(test_idle_has_patience_and_sleeps), unit_test(test_a_long_wait_naps_where_that_is_asked_for),
+      unit_test(test_waiting_is_not_work), unit_test(test_an_epoch_keeps_the_deadline_alone))

@@ -101,8 +101,9 @@ static double fit_latency(const struct timed_wire *w, int n, int64_t ranks) {
         wire_terms(&w[i], ranks, known[used]);
         seconds[used++] = w[i].seconds;
     }
+    if (used == 0) return 0;
     fit_relative(*known, seconds, used, 2, x);
-    return used ? x[1] : 0;
+    return x[1];
 }
 
 /* The speed of operations of `bytes` bytes: the geometric mean over the timed ones; 0 if there are none. */
