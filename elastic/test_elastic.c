@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  more: 8  device: cpu  threads: 1
+/* ranks: 1 2  more: 4 8  device: cpu  threads: 1
  *
  * A run of any layout loads snapshots of any other layout, from their owners or from the ranks with the copies. The
  * losses are equal to the bit if the layouts are the same, and otherwise within 1e-10. Bytes of memory and wire are

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  device: cpu  threads: 1 */
+/* ranks: 1 2  more: 4  device: cpu  threads: 1 */
 #include "driver/recipe.h"
 #include "mixed_precision/loss_scale.h"
 #include "mixed_precision/mixed_precision.h"

@@ -34,9 +34,6 @@ else not_ok docs_no_more_circles "see below"; fi
 if tools/docs/options --check >"$work/out" 2>&1; then echo "ok docs_options_are_those_of_the_program"
 else not_ok docs_options_are_those_of_the_program "see below"; fi
 
-if tools/concepts/draw --check >"$work/out" 2>&1; then echo "ok docs_concept_figures_are_what_their_scripts_make"
-else not_ok docs_concept_figures_are_what_their_scripts_make "tools/concepts/draw makes them again"; fi
-
 for figure in docs/figures/*.svg; do
     grep -qrF --include='*.md' "figures/${figure##*/}" README.md lessons docs/*.md */README.md ||
         grep -q '<title>Not in a handout' "$figure" || echo "$figure"

@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  more: 8  device: cpu  threads: 1
+/* ranks: 1 2  more: 4 8  device: cpu  threads: 1
  *
  * Stored dropout masks and redrawn ones give the same bits, losses and weights, in a layout with every kind of rank;
  * also with recomputation, which draws stored masks a second time. */

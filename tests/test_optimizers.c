@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  more: 8  device: cpu
+/* ranks: 1 2 4  more: 8  device: cpu  threads: 1
  *
  * Promises 1 and 2 for every optimizer except AdamW, which other tests cover: layouts that cover all techniques
  * have the serial run's numbers, and bytes follow from the states of the optimizer's row. */

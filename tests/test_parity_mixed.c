@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  more: 8  device: cpu  threads: 1
+/* ranks: 1 2  more: 4 8  device: cpu  threads: 1
  *
  * Promise 1 in 16 bits: layouts equal the serial run in the same precision, in first-step losses and gradients, within
  * a bound that follows from the dtype and the lengths of sums. Promise 2, bytes, holds exactly. PARITY=text selects by

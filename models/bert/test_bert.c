@@ -1,4 +1,4 @@
-/* ranks: 1 2 4  more: 8  device: cpu  threads: 1
+/* ranks: 1 2  more: 4 8  device: cpu  threads: 1
  *
  * BERT has the published sizes, costs what the formula says, masks as many tokens as it should, and equals its serial
  * run in every layout. Every technique with every other: tests/test_matrix.c. */

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The texts keep to the words of the project, and tools/check-words notices where one does not: mistakes planted in a
-# small tree of its own.
+# small tree of its own. The course's figures are what their scripts draw.
 #
 # Run from the project's root.
 # shellcheck disable=SC2016 # formulas
@@ -12,6 +12,9 @@ not_ok() { echo "not ok $1: $2"; sed 's/^/#   /' "$work/out"; } # NAME WHY
 
 if tools/check-words >"$work/out" 2>&1; then echo "ok words_of_every_page"
 else not_ok words_of_every_page "see below"; fi
+
+if tools/concepts/draw --check >"$work/out" 2>&1; then echo "ok words_concept_figures_are_what_their_scripts_make"
+else not_ok words_concept_figures_are_what_their_scripts_make "tools/concepts/draw makes them again"; fi
 
 # ---- a tree with one right page ----
 tree=$work/tree page=README.md
