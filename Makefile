@@ -137,9 +137,9 @@ comma := ,
 SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 MPI_CFLAGS := $(shell mpicc --showme:compile 2>/dev/null)
 MPI_LIBS := $(if $(filter-out 0,$(or $(MPI),1)),$(shell mpicc --showme:link 2>/dev/null))
-LIBRARIES := jansson inih openblas libxxhash libpcre2-8 libutf8proc libsodium
+LIBRARIES := jansson inih openblas libxxhash libpcre2-8 libutf8proc libsodium yaml-0.1
 PKG_LIBS := $(shell pkg-config --libs $(LIBRARIES) 2>/dev/null \
-    || echo -ljansson -linih -lopenblas -lxxhash -lpcre2-8 -lutf8proc -lsodium)
+    || echo -ljansson -linih -lopenblas -lxxhash -lpcre2-8 -lutf8proc -lsodium -lyaml)
 PKG_CFLAGS := $(shell pkg-config --cflags jansson inih openblas libpcre2-8 2>/dev/null)
 # Where registers have 512 bits compilers prefer 256, for the clock's sake; the products need the 512 anyway
 WHOLE_VECTORS := $(if $(filter x86_64,$(MACHINE)),-mprefer-vector-width=512)

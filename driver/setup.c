@@ -188,7 +188,7 @@ static enum status settle(struct plan *plan, int world) {
 }
 
 enum status setup_plan(struct options *o, struct plan *plan, int world) {
-    TRY(setup_model(o, plan));
+    TRY(setup_model(o, plan, world != 0));
     if (world == 0) TRY(settle_vocab(o, plan, NULL));
     return settle(plan, world);
 }
@@ -225,7 +225,7 @@ static enum status keep_cluster(const struct plan *plan) {
 }
 
 enum status setup_read(struct setup *s) {
-    TRY(setup_model(s->options, &s->plan));
+    TRY(setup_model(s->options, &s->plan, true));
     options_each(s->options, keep_file, NULL);
     TRY(keep_cluster(&s->plan));
     return open_data(s);

@@ -33,13 +33,13 @@ void setup_fini(struct setup *);
  *  @errors E_USAGE: an unknown preset; E_CONFIG: options that cannot be combined  @collective{none} */
 enum status setup_plan(struct options *, struct plan *plan, int world);
 
-/** Set options to what the file of --from says, then to the model's preset. Options that the user set stay.
+/** Set options to what the file of --from says (from_apply), then to the preset. Options that the user set stay.
  *  @errors those of from_apply and recipe_preset  @collective{none} */
-enum status setup_preset(struct options *, struct plan *);
+enum status setup_preset(struct options *, struct plan *, bool trains);
 /** Set the model's sizes: the preset's, or with --init or --resume the checkpoint's. (A model of clicks gets its sizes
  *  from its data.) Options that the user set stay, as does a --model other than tiny; checkpoint_load checks them.
  *  @errors E_CONFIG: no such preset; E_DATA, E_FORMAT: no checkpoint  @collective{none} */
-enum status setup_model(struct options *, struct plan *plan);
+enum status setup_model(struct options *, struct plan *plan, bool trains);
 /** The checkpoint of --resume or --init; "": none. Borrowed. */
 const char *setup_from(const struct plan *);
 /** Set options to the sizes of a checkpoint's model, with this source. @errors those of options_set */

@@ -25,23 +25,23 @@ static bool names_a_model(const struct options *o, const struct plan *p) {
     return options_source(o, "model") != FROM_DEFAULT && strcmp(p->model, "tiny") != 0;
 }
 
-enum status setup_preset(struct options *o, struct plan *p) {
+enum status setup_preset(struct options *o, struct plan *p, bool trains) {
     const struct train_options *t = train_options(p);
-    TRY(from_apply(t->from, t->ignore, t->log >= LOG_INFO, p->recipe, o));
+    TRY(from_apply(t->from, t->ignore, trains, t->log >= LOG_INFO, p->recipe, o));
     return recipe_preset(p, o);
 }
 
-enum status setup_model(struct options *o, struct plan *p) {
+enum status setup_model(struct options *o, struct plan *p, bool trains) {
     char step[CHECKPOINT_PATH_MAX];
     struct checkpoint_model m;
     bool both = train_options(p)->resume[0] && train_options(p)->init[0];   /* plan_settle refuses both */
-    if (!setup_from(p)[0] || both) return setup_preset(o, p);
+    if (!setup_from(p)[0] || both) return setup_preset(o, p, trains);
     TRY(checkpoint_resolve(setup_from(p), step));
     TRY(checkpoint_model(step, &m));
     const char *arch = m.arch[0] ? m.arch : "gpt";
     bool named = names_a_model(o, p);
     if (!named) TRY(options_set(o, "arch", arch, FROM_PRESET));
-    TRY(setup_preset(o, p));
+    TRY(setup_preset(o, p, trains));
     if (named || strcmp(p->arch->name, arch) != 0 || p->arch->clicks) return OK;
     if (m.dropless) TRY(options_set(o, "capacity", "0", FROM_PRESET));
     return setup_sizes(&m, o, FROM_PRESET);

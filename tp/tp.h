@@ -5,5 +5,9 @@
 
 extern const struct technique technique_tp;
 
+/* The head and its loss by chunks of tokens, over a vocabulary sharded over tp (tp_linear_cross_entropy.c).
+ *  in[0] x (B,T,C), in[1] targets (B,T) int32, weight[0] W (V/tp,C) -> out[0] the loss, the same on every rank. */
+extern const struct op op_tp_linear_cross_entropy;
+
 struct tp_options { int sp; };           /* sequence parallelism */
 static inline struct tp_options *tp_options(const struct plan *p) { return plan_own(p, &technique_tp.options); }

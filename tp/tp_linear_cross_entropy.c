@@ -3,7 +3,7 @@
  * Each rank computes the logits of its columns, a chunk of tokens at a time. Maximum, sum and hit of a chunk's tokens
  * are all-reduced as tp_cross_entropy.c does for all tokens at once: the same numbers and the same bytes, in more and
  * smaller messages. dx is a partial sum; the backward of the tp_enter before the op all-reduces it. */
-#include "tp/tp_linear_cross_entropy.h"
+#include "tp/tp.h"
 
 #include "lib/base/integer.h"
 #include "lib/comm/exchange.h"

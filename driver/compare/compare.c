@@ -26,7 +26,6 @@
 #include "driver/deadline.h"
 #include "driver/recipe.h"
 #include "driver/report/report.h"
-#include "driver/compare/resident.h"
 #include "driver/setup.h"
 #include "driver/train/train_options.h"
 #include "lib/base/log.h"
@@ -114,7 +113,7 @@ static enum status read_strategies(struct comparison *c, int argc, char **argv) 
         TRY(read_request(&c->requests[i], argc, argv));
         TRY(strategy_apply(c->strategies.text[i], i + 1, &known, s->options));
         TRY(refuse_trains_own(s->options));
-        TRY(setup_preset(s->options, &s->plan));
+        TRY(setup_preset(s->options, &s->plan, true));
     }
     return OK;
 }

@@ -1,6 +1,5 @@
 #include "driver/compare/compare_measure.h"
 
-#include "driver/compare/resident.h"
 #include "driver/recipe.h"
 #include "driver/train/metrics.h"
 #include "lib/base/clock.h"

@@ -16,3 +16,11 @@ double compare_median(double *seconds, int64_t n);
  *  @collective{mesh} @errors of run_step; E_MEMORY */
 enum { COMPARE_TRACED = 4 };
 enum status compare_measure(struct run *, struct trace *, struct compare_row *, struct compare_rank *mine);
+
+/* ---- resident memory of this process, as the kernel counts it (resident.c) ---- */
+/** Return freed memory to the system, and reset the peak to the bytes resident now (/proc/self/clear_refs). If the
+ *  kernel does not allow the reset, the peak stays that of the whole process. */
+void resident_reset(void);
+
+/** The largest number of bytes resident at once since the reset; 0 if unknown. */
+int64_t resident_peak_bytes(void);

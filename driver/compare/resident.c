@@ -1,4 +1,4 @@
-#include "driver/compare/resident.h"
+#include "driver/compare/compare_measure.h"
 
 #include <malloc.h>
 #include <stdio.h>

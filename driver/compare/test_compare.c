@@ -8,7 +8,6 @@
 #include "driver/compare/compare_strategy.h"
 #include "driver/recipe.h"
 #include "driver/compare/compare_table.h"
-#include "driver/compare/resident.h"
 #include "mixed_precision/mixed_precision.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"

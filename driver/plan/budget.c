@@ -285,7 +285,7 @@ static enum status budget(void *request, struct options *o, int argc, char **arg
     TRY(options_parse(o, argc, argv));
     TRY(setup_target(o, &q->plan, &c));
     if (q->walls) TRY(options_set(o, "schedule", "zb-h1", FROM_PRESET));           /* for fewer layouts */
-    TRY(setup_preset(o, &q->plan));
+    TRY(setup_preset(o, &q->plan, false));
     TRY(plan_search_is_of_one_training(&q->plan));
     TRY(plan_settle_device(&q->plan));
     if (q->plan.vocab == 0) q->plan.vocab = 256;

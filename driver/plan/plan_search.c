@@ -339,7 +339,7 @@ enum status plan_search(struct plan_request *q, struct options *o, const struct 
     if (!a) return FAIL(E_MEMORY, "no memory to search");
     *a = (struct answer){.asked = q, .options = o, .cluster = c};
     plan_dots_init(&a->dots);
-    enum status status = setup_preset(o, &q->plan);
+    enum status status = setup_preset(o, &q->plan, false);
     if (status == OK) status = plan_search_fixed(o, &q->plan, &a->fixed);
     if (status == OK) status = plan_search_is_of_one_training(&q->plan);
     if (status == OK) status = plan_settle_device(&q->plan);

@@ -69,8 +69,9 @@ static const struct option OPTIONS[] = {
      "sizes are its own, and need not be said", "checkpoints", OWN(init)},
 
     {"from", OPTION_TEXT, "", 0, 0, NULL, "file",
-     "options from a file of another program, a config.json of Hugging Face; a table says what becomes of each key; "
-     "options that are typed win", "files of others", OWN(from)},
+     "options from a file of another program: config.json of Hugging Face, Megatron-LM's arguments, ds_config.json, "
+     "torchtitan's TOML, nanotron's YAML; a table says what becomes of each key; options that are typed win",
+     "files of others", OWN(from)},
     {"ignore", OPTION_TEXT, "", 0, 0, OPTION_LIST, "", "from: keys of the file that are left out", "files of others",
      OWN(ignore)},
 

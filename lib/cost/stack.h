@@ -54,3 +54,21 @@ enum status stack_set_options(const struct stack *, struct options *);
  *  options  @collective{none} */
 void stack_write_command(const struct stack *, const struct options *options, const char *arch, const char *layout,
                          FILE *);
+
+/* ---- how files of other programs say a layout (stack_keys.c), for writing and for reading (lib/stacks/read.c) ---- */
+
+/* ARGUMENTS: "--key value". JSON, TOML, YAML: sections with keys; a section of YAML may be nested by a dot. */
+enum stack_form { FORM_ARGUMENTS, FORM_JSON, FORM_TOML, FORM_YAML };
+/* A key is written if the option has any value; a value above 1; one that is not off, 0 or empty; off; or is the word
+ * `is`. The others are only read. READ: `is` is what that program does without the key; NULL: this program's default.
+ * MUST: the key, or without it `is`, must have one of the values `there`, "a|b"; NULL: the key must not be there. One
+ * that begins with = is the value of another key. TRAINS: the same, for commands that train. */
+enum stack_when { KEY_ALWAYS, KEY_ABOVE_1, KEY_ON, KEY_OFF, KEY_IS, KEY_READ, KEY_MUST, KEY_TRAINS };
+/* there: what is written in place of the value, as its form spells it; "": an argument without a value; of READ: the
+ * option's value if the key is there. theirs "": the program does so without a key. */
+struct stack_key { const char *section, *theirs, *ours; enum stack_when when; const char *is, *there; };
+
+/* free: keys that do not matter here, or sections, as "section.*". ends with theirs NULL. */
+struct stack_file { const char *title; enum stack_form form; const struct stack_key *keys; const char *free; };
+enum { STACK_MOST_FILES = 2 };
+extern const struct stack_file stack_files[N_STACK_COMMANDS][STACK_MOST_FILES];

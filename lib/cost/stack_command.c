@@ -1,5 +1,4 @@
-/* How the stack's own program is started with a layout, from one table of keys: theirs, ours, and when a key is
- * written. */
+/* How the stack's own program is started with a layout, from its table of keys (stack_keys.c). */
 #include "lib/cost/stack.h"
 
 #include "lib/base/stage_notation.h"
@@ -7,157 +6,6 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ARGUMENTS: "--key value". JSON, TOML, YAML: sections with keys; a section of YAML may be nested by a dot. */
-enum form { ARGUMENTS, JSON, TOML, YAML };
-/* A key is written if the option has any value; a value above 1; one that is not off, 0 or empty; off; or is the word
- * `is`. there: what is written in place of the value, as its form spells it; "": an argument without a value.
- * theirs "": the program does so without a key. */
-enum when { ALWAYS, ABOVE_1, ON, OFF, IS };
-struct key { const char *section, *theirs, *ours; enum when when; const char *is, *there; };
-
-/* NVIDIA/Megatron-LM d98e8a6, megatron/training/arguments.py, and the dataclasses that it makes arguments of; of 2021
- * and 2022: fc7f4f0, megatron/arguments.py */
-#define MEGATRON                                                                                                      \
-    {"", "num-layers", "layers", ALWAYS, NULL, NULL}, {"", "hidden-size", "hidden", ALWAYS, NULL, NULL},              \
-        {"", "num-attention-heads", "heads", ALWAYS, NULL, NULL}, {"", "ffn-hidden-size", "ffn", ON, NULL, NULL},     \
-        {"", "seq-length", "seq", ALWAYS, NULL, NULL}, {"", "max-position-embeddings", "seq", ALWAYS, NULL, NULL},    \
-        {"", "hidden-dropout", "dropout", ALWAYS, NULL, NULL},                                                        \
-        {"", "attention-dropout", "dropout", ALWAYS, NULL, NULL},                                                     \
-        {"", "micro-batch-size", "micro-batch", ALWAYS, NULL, NULL},                                                  \
-        {"", "global-batch-size", "global-batch", ALWAYS, NULL, NULL},                                                \
-        {"", "tensor-model-parallel-size", "tp", ALWAYS, NULL, NULL},                                                 \
-        {"", "pipeline-model-parallel-size", "pp", ALWAYS, NULL, NULL}, {"", "bf16", "precision", IS, "bf16", ""},    \
-        {"", "fp16", "precision", IS, "fp16", ""}, {"", "sequence-parallel", "sp", ON, NULL, ""}
-#define MEGATRON_RECOMPUTE                                                                                            \
-    {"", "recompute-granularity", "recompute", IS, "full", NULL},                                                     \
-        {"", "recompute-method", "recompute", IS, "full", "uniform"},                                                 \
-        {"", "recompute-num-layers", "recompute", IS, "full", "1"},                                                   \
-        {"", "recompute-granularity", "recompute", IS, "selective", NULL},                                            \
-        {"", "recompute-granularity", "recompute-blocks", ON, NULL, "full"},                                          \
-        {"", "recompute-method", "recompute-blocks", ON, NULL, "block"},                                              \
-        {"", "recompute-num-layers", "recompute-blocks", ON, NULL, NULL}
-#define MEGATRON_CHUNKS {"", "num-layers-per-virtual-pipeline-stage", "layers-of-a-chunk", ON, NULL, NULL}
-#define MEGATRON_LLAMA                                                                                                \
-    {"", "swiglu", "llama", ON, NULL, ""}, {"", "disable-bias-linear", "llama", ON, NULL, ""},                    \
-        {"", "untie-embeddings-and-output-weights", "tie", OFF, NULL, ""}
-
-static const struct key MEGATRON_2021[] = {
-    MEGATRON, MEGATRON_RECOMPUTE, MEGATRON_CHUNKS, {"", "use-distributed-optimizer", "zero", ON, NULL, ""}, {0}};
-static const struct key MEGATRON_CORE[] = {
-    MEGATRON,
-    MEGATRON_RECOMPUTE,
-    MEGATRON_CHUNKS,
-    MEGATRON_LLAMA,
-    {"", "normalization", "llama", ON, NULL, "RMSNorm"},
-    {"", "position-embedding-type", "llama", ON, NULL, "rope"},
-    {"", "rotary-base", "rope", ON, NULL, NULL},
-    {"", "group-query-attention", "kv-heads", ON, NULL, ""},
-    {"", "num-query-groups", "kv-heads", ON, NULL, NULL},
-    {"", "context-parallel-size", "cp", ABOVE_1, NULL, NULL},
-    {"", "num-experts", "experts", ON, NULL, NULL},
-    {"", "moe-router-topk", "choices", ON, NULL, NULL},
-    {"", "expert-model-parallel-size", "ep", ABOVE_1, NULL, NULL},
-    {"", "use-distributed-optimizer", "zero", ON, NULL, ""},
-    {"", "overlap-grad-reduce", "dp", ABOVE_1, NULL, ""},
-    {"", "overlap-param-gather", "zero", ON, NULL, ""},
-    {"", "pipeline-model-parallel-layout", "notation", ON, NULL, NULL},
-    {"", "use-megatron-fsdp", "zero", IS, "2", ""},
-    {"", "data-parallel-sharding-strategy", "zero", IS, "2", "optim_grads"},
-    {"", "use-megatron-fsdp", "zero", IS, "3", ""},
-    {"", "data-parallel-sharding-strategy", "zero", IS, "3", "optim_grads_params"},
-    {"", "accumulate-allreduce-grads-in-fp32", "grad-fp32", ON, NULL, ""},
-    {"", "tp-comm-overlap", "tp-overlap", ON, NULL, ""},
-    {"", "fp8-format", "fp8", ON, NULL, "hybrid"},
-    {0}};
-
-/* deepspeedai/Megatron-DeepSpeed 4efb479, megatron/arguments.py; deepspeedai/DeepSpeed 0.19, runtime/config.py */
-static const struct key MEGATRON_DEEPSPEED[] = {
-    MEGATRON,
-    MEGATRON_LLAMA,
-    {"", "normalization", "llama", ON, NULL, "rmsnorm"},
-    {"", "use-rotary-position-embeddings", "llama", ON, NULL, ""},
-    {"", "num-key-value-heads", "kv-heads", ON, NULL, NULL},
-    {"", "checkpoint-activations", "recompute", IS, "full", ""},
-    {"", "deepspeed-activation-checkpointing", "recompute", IS, "full", ""},
-    {"", "no-pipeline-parallel", "pp", IS, "1", ""},
-    {"", "zero-stage", "zero", ALWAYS, NULL, NULL},
-    {"", "deepspeed", "tp", ALWAYS, NULL, ""},
-    {"", "deepspeed_config", "tp", ALWAYS, NULL, "ds_config.json"},
-    {0}};
-static const struct key DS_CONFIG[] = {
-    {"", "train_batch_size", "global-batch", ALWAYS, NULL, NULL},
-    {"", "train_micro_batch_size_per_gpu", "micro-batch", ALWAYS, NULL, NULL},
-    {"", "gradient_accumulation_steps", "microbatches", ALWAYS, NULL, NULL},
-    {"zero_optimization", "stage", "zero", ALWAYS, NULL, NULL},
-    {"bf16", "enabled", "precision", IS, "bf16", "true"},
-    {"fp16", "enabled", "precision", IS, "fp16", "true"},
-    {"data_types", "grad_accum_dtype", "grad-fp32", ON, NULL, "\"fp32\""},
-    {0}};
-
-/* pytorch/torchtitan v0.2.2, torchtitan/config/job_config.py: later versions have no TOML. FSDP's shards take what
- * ZeRO-1 and 2 shard as well, and weights stay whole between the passes. */
-static const struct key TITAN[] = {
-    {"model", "name", "llama", ON, NULL, "\"llama3\""},
-    {"model", "flavor", "model", IS, "llama3-8b", "\"8B\""},
-    {"model", "flavor", "model", IS, "llama3-70b", "\"70B\""},
-    {"training", "local_batch_size", "batch-of-a-replica", ALWAYS, NULL, NULL},
-    {"training", "global_batch_size", "global-batch", ALWAYS, NULL, NULL},
-    {"training", "seq_len", "seq", ALWAYS, NULL, NULL},
-    {"parallelism", "data_parallel_replicate_degree", "replicas", ALWAYS, NULL, NULL},
-    {"parallelism", "data_parallel_shard_degree", "shards", ALWAYS, NULL, NULL},
-    {"parallelism", "fsdp_reshard_after_forward", "zero", IS, "3", "\"always\""},
-    {"parallelism", "fsdp_reshard_after_forward", "zero", IS, "2", "\"never\""},
-    {"parallelism", "fsdp_reshard_after_forward", "zero", IS, "1", "\"never\""},
-    {"parallelism", "tensor_parallel_degree", "tp", ALWAYS, NULL, NULL},
-    {"parallelism", "context_parallel_degree", "cp", ABOVE_1, NULL, NULL},
-    {"parallelism", "expert_parallel_degree", "ep", ABOVE_1, NULL, NULL},
-    {"parallelism", "pipeline_parallel_degree", "pp", ALWAYS, NULL, NULL},
-    {"parallelism", "pipeline_parallel_schedule", "schedule", IS, "1f1b", "\"1F1B\""},
-    {"parallelism", "pipeline_parallel_schedule", "schedule", IS, "interleaved", "\"Interleaved1F1B\""},
-    {"parallelism", "pipeline_parallel_layers_per_stage", "layers-of-a-chunk", ON, NULL, NULL},
-    {"parallelism", "pipeline_parallel_microbatch_size", "micro-batch", ALWAYS, NULL, NULL},
-    {"activation_checkpoint", "mode", "recompute", IS, "none", "\"none\""},
-    {"activation_checkpoint", "mode", "recompute", IS, "selective", "\"selective\""},
-    {"activation_checkpoint", "mode", "recompute", IS, "full", "\"full\""},
-    {"", "", "sp", ON, NULL, NULL},                            /* wherever there is tp: models/llama3/infra */
-    {0}};
-
-/* huggingface/nanotron 2411b02, src/nanotron/config: parallelism_config.py, config.py, models_config.py */
-static const struct key NANOTRON[] = {
-    {"parallelism", "dp", "dp", ALWAYS, NULL, NULL},
-    {"parallelism", "tp", "tp", ALWAYS, NULL, NULL},
-    {"parallelism", "pp", "pp", ALWAYS, NULL, NULL},
-    {"parallelism", "pp_engine", "pp", ALWAYS, NULL, "1f1b"},
-    {"parallelism", "tp_mode", "sp", ON, NULL, "REDUCE_SCATTER"},
-    {"parallelism", "tp_mode", "sp", OFF, NULL, "ALL_REDUCE"},
-    {"parallelism", "context_parallel_size", "cp", ABOVE_1, NULL, NULL},
-    {"parallelism", "expert_parallel_size", "ep", ABOVE_1, NULL, NULL},
-    {"parallelism", "recompute_layer", "recompute", IS, "full", "true"},
-    {"tokens", "micro_batch_size", "micro-batch", ALWAYS, NULL, NULL},
-    {"tokens", "batch_accumulation_per_replica", "microbatches", ALWAYS, NULL, NULL},
-    {"tokens", "sequence_length", "seq", ALWAYS, NULL, NULL},
-    {"optimizer", "zero_stage", "zero", ALWAYS, NULL, NULL},
-    {"optimizer", "accumulate_grad_in_fp32", "grad-fp32", ON, NULL, "true"},
-    {"model.model_config", "num_hidden_layers", "layers", ALWAYS, NULL, NULL},
-    {"model.model_config", "hidden_size", "hidden", ALWAYS, NULL, NULL},
-    {"model.model_config", "num_attention_heads", "heads", ALWAYS, NULL, NULL},
-    {"model.model_config", "num_key_value_heads", "kv-heads", ON, NULL, NULL},
-    {"model.model_config", "intermediate_size", "ffn", ON, NULL, NULL},
-    {"model.model_config", "max_position_embeddings", "seq", ALWAYS, NULL, NULL},
-    {"model.model_config", "rope_theta", "rope", ON, NULL, NULL},
-    {"model.model_config", "tie_word_embeddings", "tie", ON, NULL, "true"},
-    {"model.model_config", "tie_word_embeddings", "tie", OFF, NULL, "false"},
-    {"model.model_config", "vocab_size", "vocab", ALWAYS, NULL, NULL},
-    {"", "", "llama", ON, NULL, NULL},                         /* the model_config is LlamaConfig */
-    {0}};
-
-static const struct { const char *title; enum form form; const struct key *keys; } FILES[N_STACK_COMMANDS][2] = {
-    [STACK_MEGATRON_2021] = {{"pretrain_gpt.py", ARGUMENTS, MEGATRON_2021}},
-    [STACK_MEGATRON_CORE] = {{"pretrain_gpt.py", ARGUMENTS, MEGATRON_CORE}},
-    [STACK_DEEPSPEED] = {{"pretrain_gpt.py", ARGUMENTS, MEGATRON_DEEPSPEED}, {"ds_config.json", JSON, DS_CONFIG}},
-    [STACK_TORCHTITAN] = {{"train.toml", TOML, TITAN}},
-    [STACK_NANOTRON] = {{"config.yaml", YAML, NANOTRON}}};
 
 /* ---- values, by the names of options and a few that follow from them ---- */
 enum { MOST_VALUES = 256, LONGEST = 256 };
@@ -224,21 +72,22 @@ static void add_what_follows(struct values *v) {
 /* ---- writing ---- */
 static bool is_on(const char *text) { return *text && strcmp(text, "off") != 0 && strcmp(text, "0") != 0; }
 
-static bool is_written(const struct key *k, const struct values *v) {
+static bool is_written(const struct stack_key *k, const struct values *v) {
     const char *text = value(v, k->ours);
     switch (k->when) {
-    case ABOVE_1: return number(v, k->ours) > 1;
-    case ON: return is_on(text);
-    case OFF: return !is_on(text);
-    case IS: return !strcmp(text, k->is);
-    default: return true;
+    case KEY_ABOVE_1: return number(v, k->ours) > 1;
+    case KEY_ON: return is_on(text);
+    case KEY_OFF: return !is_on(text);
+    case KEY_IS: return !strcmp(text, k->is);
+    case KEY_ALWAYS: return true;
+    default: return false;
     }
 }
-static const char *written(const struct key *k, const struct values *v) {
+static const char *written(const struct stack_key *k, const struct values *v) {
     return k->there ? k->there : value(v, k->ours);
 }
 
-static void write_arguments(FILE *f, const char *program, const struct key *k, const struct values *v) {
+static void write_arguments(FILE *f, const char *program, const struct stack_key *k, const struct values *v) {
     int column = fprintf(f, "  %s", program);
     for (; k->theirs; k++) {
         if (!*k->theirs || !is_written(k, v)) continue;
@@ -250,7 +99,7 @@ static void write_arguments(FILE *f, const char *program, const struct key *k, c
     fprintf(f, "\n");
 }
 
-static void write_json(FILE *f, const struct key *k, const struct values *v) {
+static void write_json(FILE *f, const struct stack_key *k, const struct values *v) {
     json_t *all = json_object();
     for (; k->theirs; k++) {
         if (!*k->theirs || !is_written(k, v)) continue;
@@ -264,25 +113,25 @@ static void write_json(FILE *f, const struct key *k, const struct values *v) {
 }
 
 /* Lines "key = value" under "[section]", or "key: value" under "section:", two blanks deeper for each dot. */
-static void write_lines(FILE *f, enum form form, const struct key *k, const struct values *v) {
+static void write_lines(FILE *f, enum stack_form form, const struct stack_key *k, const struct values *v) {
     const char *section = "", *dot;
     for (; k->theirs; k++) {
         if (!*k->theirs || !is_written(k, v)) continue;
         dot = strchr(k->section, '.');
         if (strcmp(section, k->section) != 0) {
-            if (form == TOML) fprintf(f, "[%s]\n", k->section);
+            if (form == FORM_TOML) fprintf(f, "[%s]\n", k->section);
             else if (dot) fprintf(f, "%.*s:\n  %s:\n", (int)(dot - k->section), k->section, dot + 1);
             else fprintf(f, "%s:\n", k->section);
         }
         section = k->section;
-        if (form == TOML) fprintf(f, "%s = %s\n", k->theirs, written(k, v));
+        if (form == FORM_TOML) fprintf(f, "%s = %s\n", k->theirs, written(k, v));
         else fprintf(f, "%s%s: %s\n", dot ? "    " : "  ", k->theirs, written(k, v));
     }
 }
 
 static bool has_written(int command, const struct values *v, const char *ours) {
     for (int i = 0; i < 2; i++)
-        for (const struct key *k = FILES[command][i].keys; k && k->theirs; k++)
+        for (const struct stack_key *k = stack_files[command][i].keys; k && k->theirs; k++)
             if (!strcmp(k->ours, ours) && is_written(k, v)) return true;
     return false;
 }
@@ -325,15 +174,15 @@ void stack_write_command(const struct stack *s, const struct options *o, const c
     if (s->command == STACK_NONE)
         fprintf(f, "  a layout of %s, as options of this program: %s\n", s->name, layout);
     if (s->tp_hidden_part > 0) add(&v, "tp-overlap", "on", NOT_ASKED);
-    for (int i = 0; i < 2 && FILES[s->command][i].title; i++) {
-        enum form form = FILES[s->command][i].form;
-        const struct key *keys = FILES[s->command][i].keys;
-        if (form == ARGUMENTS) {
-            write_arguments(f, FILES[s->command][i].title, keys, &v);
+    for (int i = 0; i < 2 && stack_files[s->command][i].title; i++) {
+        enum stack_form form = stack_files[s->command][i].form;
+        const struct stack_key *keys = stack_files[s->command][i].keys;
+        if (form == FORM_ARGUMENTS) {
+            write_arguments(f, stack_files[s->command][i].title, keys, &v);
             continue;
         }
-        fprintf(f, "  %s:\n", FILES[s->command][i].title);
-        if (form == JSON) write_json(f, keys, &v);
+        fprintf(f, "  %s:\n", stack_files[s->command][i].title);
+        if (form == FORM_JSON) write_json(f, keys, &v);
         else write_lines(f, form, keys, &v);
     }
     write_rest(f, s, &v);

@@ -8,6 +8,10 @@
 #include "lib/base/integer.h"
 #include "lib/device/device.h"
 
+/* Where bytes are kept, from near to far: the device's memory, the host's, or a file on a disk. On a CPU the first two
+ * are both the host's memory, in arenas of their own. */
+enum tier { TIER_DEVICE, TIER_HOST, TIER_DISK, N_TIERS };
+
 enum role {
     ROLE_PARAM,  /* parameters, in the precision that the model computes with */
     ROLE_GRAD,   /* gradients of parameters */

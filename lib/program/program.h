@@ -13,7 +13,6 @@
 #include "lib/comm/mesh.h"
 #include "lib/device/arena.h"
 #include "lib/device/piece.h"
-#include "lib/device/tier.h"
 #include "lib/ops/op.h"
 #include "lib/ops/optimizer.h"
 #include <stdio.h>

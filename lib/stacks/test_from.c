@@ -6,6 +6,7 @@
 
 #include "driver/recipe.h"
 #include "driver/train/train_options.h"
+#include "lib/cost/stack.h"
 #include "tests/test.h"
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static enum status read_text(const char *name, const char *text, const char *ign
     for (char *w = strtok(line, " "); w; w = strtok(NULL, " ")) words[n++] = w;
     assert_ok(options_parse(options, n, words));
     FILE *out = open_memstream(&table, &size);
-    enum status status = from_read(path, ignored, &train_recipe, options, out);
+    enum status status = from_read(path, ignored, false, &train_recipe, options, out);
     fclose(out);
     return status;
 }
@@ -114,12 +115,206 @@ TEST(test_what_is_typed_wins_over_the_file) {
     assert_fails(read_text("config.json", GPT2 "}", "", "--model gpt2-350m"), E_USAGE, "--model and",
                  "leave one out");
     assert_ok(read_text("config.json", GPT2 "}", "", ""));
-    assert_ok(from_read(test_path("config.json"), "", &train_recipe, options, NULL));      /* the same again */
+    assert_ok(from_read(test_path("config.json"), "", false, &train_recipe, options, NULL));      /* the same again */
     assert_ok(recipe_options_create(NULL, &plan, &options));
     assert_ok(options_set(options, "layers", "24", FROM_FILE));
-    assert_fails(from_read(test_path("config.json"), "", &train_recipe, options, NULL), E_USAGE,
+    assert_fails(from_read(test_path("config.json"), "", false, &train_recipe, options, NULL), E_USAGE,
                  "layers is 24 in --config and 12 in", "type --layers");
 }
 
-TESTS(unit_test(test_a_config_json_is_options), unit_test(test_a_config_json_that_cannot_be_said),
+/* ---- arguments of Megatron-LM ---- */
+
+#define SIZES "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048 " \
+    "--max-position-embeddings 2048 --micro-batch-size 2 --global-batch-size 16 --hidden-dropout 0 " \
+    "--attention-dropout 0 "
+#define LLAMA_KEYS "--swiglu --disable-bias-linear --normalization RMSNorm --position-embedding-type rope "
+
+/* The shell's words: variables, arrays, continued lines, comments, and defaults; two nodes of 8. */
+TEST(test_a_launch_script_is_options) {
+    assert_ok(read_text("run.sh", "#!/bin/bash\nGPUS=8 # of a node\nNODES=2\nTP=${TP:-4}\nMODEL=(\n  " SIZES "# text\n"
+        "  --untie-embeddings-and-output-weights\n)\nARGS=\"--bf16 --lr 3e-4 \\\n --use-distributed-optimizer\"\n"
+        "if [ -n \"$DEBUG\" ]; then\n  set -x\nfi\n"
+        "ARGS=\"$ARGS --vocab-size 50257\"\ntorchrun --nproc_per_node $GPUS --nnodes ${NODES} pretrain_gpt.py "
+        "${MODEL[@]} $ARGS --tensor-model-parallel-size $TP --sequence-parallel --data-path \"$1\" 2>&1 | "
+        "tee log\n", "", ""));
+    assert_options("arch=gpt layers=24 hidden=1024 heads=16 seq=2048 micro-batch=2 global-batch=16 tp=4 dp=4 sp=on "
+                   "zero=1 precision=bf16 grad-fp32=on tie=off lr=0.0003 vocab=50688 beta2=0.999 weight-decay=0.01 "
+                   "dropout=0");
+    assert_row("data-path", "does not matter here");
+}
+
+/* What only the shell has is no value: its arguments, what is assigned or added under a condition, two values. */
+TEST(test_what_only_the_shell_knows) {
+    static const char typed[] = "--vocab 50304";
+    assert_fails(read_text("run.sh", "pretrain " SIZES "--tensor-model-parallel-size $1", "", typed), E_FORMAT,
+                 "tensor-model-parallel-size");
+    assert_ok(read_text("run.sh", "pretrain " SIZES "--tensor-model-parallel-size $1", "", "--vocab 50304 --tp 2"));
+    assert_row("tensor-model-parallel-size", "typed");
+    assert_fails(read_text("run.sh", "TP=1\nif x; then\n TP=2\nfi\np " SIZES "--tensor-model-parallel-size $TP", "",
+                           typed), E_FORMAT, "tensor-model-parallel-size");
+    assert_fails(read_text("run.sh", "A=\"" SIZES "\"\n[ $X = 1 ] && A=\"$A --sequence-parallel\"\np $A", "", typed),
+                 E_FORMAT, "$A");
+    assert_fails(read_text("run.sh", "p " SIZES "--num-layers 32", "", typed), E_FORMAT, "num-layers");
+    assert_ok(read_text("run.sh", "p " SIZES "--num-layers 24", "", typed));
+    assert_fails(read_text("run.sh", "python a/pretrain_bert.py " SIZES, "", typed), E_FORMAT,
+                 "program is pretrain_bert.py", "--ignore program");
+    assert_fails(read_text("run.sh", "p " SIZES "\nq " SIZES, "", typed), E_FORMAT, "several programs");
+    assert_ok(read_text("run.sh", "echo p " SIZES "--num-layers 5\np " SIZES, "", typed));
+}
+
+/* That program's defaults hold for what a file does not say; keys of which only all together are a model. */
+TEST(test_keys_that_belong_together) {
+    static const char typed[] = "--vocab 50304 --dp 8";
+    assert_ok(read_text("run.sh", "p " SIZES LLAMA_KEYS "--rotary-base 500000 --group-query-attention "
+                        "--num-query-groups 4 --ffn-hidden-size 2816", "", typed));
+    assert_options("arch=llama rope-theta=500000 kv-heads=4 ffn=2816 tie=on precision=fp32");
+    assert_ok(read_text("run.sh", "p " SIZES LLAMA_KEYS, "", typed));
+    assert_options("ffn=2688");                                    /* 4 x 1024 x 2/3, in multiples of 64 */
+    assert_fails(read_text("run.sh", "p " SIZES "--swiglu --disable-bias-linear --normalization RMSNorm", "", typed),
+                 E_FORMAT, "position-embedding-type", "make a Llama");
+    assert_fails(read_text("run.sh", "p --num-layers 2 --hidden-size 64 --num-attention-heads 2 --seq-length 64 "
+                           "--max-position-embeddings 64 --micro-batch-size 1 --global-batch-size 8 "
+                           "--hidden-dropout 0", "", typed), E_FORMAT, "attention-dropout", "by default");
+    assert_fails(read_text("run.sh", "p " SIZES "--use-rope-scaling", "", typed), E_FORMAT, "use-rope-scaling",
+                 "no option for it");
+    assert_fails(read_text("run.sh", "p " SIZES "--layernorm-epsilon 1e-6", "", typed), E_FORMAT, "layernorm-epsilon");
+    assert_fails(read_text("run.sh", "p " SIZES, "", ""), E_FORMAT, "vocab-size", "type --vocab");
+    assert_ok(read_text("run.sh", "p " SIZES "--recompute-granularity full --recompute-method block "
+                        "--recompute-num-layers 1 --pipeline-model-parallel-size 4 "
+                        "--num-layers-per-virtual-pipeline-stage 3", "", typed));
+    assert_options("recompute=block:1 pp=4 chunks=2 schedule=interleaved");
+}
+
+/* ---- files of DeepSpeed, torchtitan, nanotron ---- */
+
+TEST(test_a_ds_config_is_options) {
+    assert_ok(read_text("ds.json", "{\"train_batch_size\": 256, \"train_micro_batch_size_per_gpu\": 4, "
+        "\"gradient_accumulation_steps\": 8, \"zero_optimization\": {\"stage\": 2, \"overlap_comm\": true}, "
+        "\"bf16\": {\"enabled\": true}, \"steps_per_print\": 10}", "", ""));
+    assert_options("global-batch=256 micro-batch=4 dp=8 zero=2 precision=bf16");
+    assert_fails(read_text("ds.json", "{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 3, "
+        "\"offload_param\": {\"device\": \"nvme\"}}}", "", ""), E_FORMAT, "zero_optimization.offload_param.device");
+    assert_fails(read_text("ds.json", "{\"train_batch_size\": \"auto\"}", "", ""), E_FORMAT, "train_batch_size");
+    assert_ok(read_text("ds.json", "{\"train_batch_size\": \"auto\"}", "", "--global-batch 8"));
+    assert_ok(read_text("ds.json", "{\"train_batch_size\": 8, \"optimizer\": {\"type\": \"Adam\"}}", "", ""));
+    assert_options("beta2=0.999 weight-decay=0 lr=0.001 precision=fp32");
+    assert_fails(read_text("ds.json", "{\"train_batch_size\": 8, \"optimizer\": {\"type\": \"Adam\", \"params\": "
+        "{\"bias_correction\": false}}}", "", ""), E_FORMAT, "bias_correction is false");
+    assert_fails(read_text("ds.json", "{\"x\": 1}", "", ""), E_FORMAT, "no model_type", "zero_optimization");
+}
+
+#define TITAN "[job]\nname = \"x\"\n[model]\nname = \"llama3\"\nflavor = \"8B\" # Llama 3 8B\n[lr_scheduler]\n" \
+    "decay_type = \"cosine\"\n[training]\nlocal_batch_size = 2\nseq_len = 8192\n[compile]\ncomponents = [\"model\",\n" \
+    "  \"loss\"]\n"
+
+TEST(test_a_toml_of_torchtitan_is_options) {
+    assert_ok(read_text("a.toml", TITAN "[parallelism]\ntensor_parallel_degree = 2\n[activation_checkpoint]\n"
+                        "mode = \"full\"\n", "", "--dp 8 --vocab 128256"));
+    assert_options("model=llama3-8b seq=8192 tp=2 sp=on zero=3 micro-batch=2 global-batch=16 recompute=full "
+                   "precision=bf16 grad-fp32=on");
+    assert_fails(read_text("a.toml", TITAN "[activation_checkpoint]\nmode = \"full\"\n", "", ""), E_FORMAT,
+                 "type --dp or --global-batch");
+    assert_fails(read_text("a.toml", TITAN, "", "--dp 8"), E_FORMAT, "selective_ac_option", "every second layer");
+    assert_ok(read_text("a.toml", TITAN "[lr_scheduler]\nwarmup_steps = 2_000\n[activation_checkpoint]\nmode = 'none'\n"
+                        "[parallelism]\nfsdp_reshard_after_forward = \"default\"\npipeline_parallel_degree = 2\n", "",
+                        "--dp 8"));
+    assert_options("warmup=2000 recompute=none zero=2 pp=2");
+    assert_fails(read_text("a.toml", "[model]\nflavor = \n", "", ""), E_FORMAT, ":2: flavor is");
+}
+
+#define NANOTRON "parallelism:\n  dp: 2\n  tp: 4\n  pp: 2\n  pp_engine: 1f1b\n  tp_mode: REDUCE_SCATTER\ntokens:\n" \
+    "  micro_batch_size: 4\n  batch_accumulation_per_replica: 8\n  sequence_length: 1024\noptimizer:\n  " \
+    "zero_stage: 1\n  accumulate_grad_in_fp32: true\nmodel:\n  dtype: bfloat16\n  model_config:\n    " \
+    "num_hidden_layers: 16\n    hidden_size: 512\n    num_attention_heads: 8\n    num_key_value_heads: 4\n    " \
+    "intermediate_size: 1536\n    max_position_embeddings: 1024\n    tie_word_embeddings: False\n    " \
+    "vocab_size: 32000\n    is_llama_config: yes\n"
+
+TEST(test_a_yaml_of_nanotron_is_options) {
+    assert_ok(read_text("a.yaml", NANOTRON "    rms_norm_eps: 1.0e-05\n    rope_scaling: null\n", "", ""));
+    assert_options("arch=llama layers=16 hidden=512 heads=8 kv-heads=4 ffn=1536 seq=1024 vocab=32000 tie=off dp=2 tp=4 "
+                   "pp=2 sp=on zero=1 micro-batch=4 global-batch=64 grad-fp32=on precision=bf16");
+    assert_fails(read_text("a.yaml", NANOTRON "    rms_norm_eps: 1e-06\n", "", ""), E_FORMAT, "rms_norm_eps");
+    assert_fails(read_text("a.yaml", NANOTRON, "", ""), E_FORMAT, "rms_norm_eps", "default");
+    assert_fails(read_text("a.yaml", "a: [1\nb: }", "", ""), E_FORMAT, "not YAML");
+    assert_fails(read_text("a.yaml", "a: 1\n", "", ""), E_FORMAT, "no kind that --from reads");
+}
+
+/* ---- both ways: what plan --stack writes is read back to the same layout ---- */
+
+/* Cut the n-th part out of what stack_write_command has written: arguments, or a file's text. */
+static char *part_of(const char *text, const char *title) {
+    const char *at = strstr(text, title), *end, *arguments = strchr(title, ':') ? NULL : at;
+    assert_non_null(at);
+    if (!arguments) at = strchr(at, '\n') + 1;
+    end = strstr(at, arguments ? "\n  ds_config.json" : "\n  without a key");
+    const char *rest = strstr(at, "\n  without a key");
+    if (!end || (rest && rest < end)) end = rest;
+    return strndup(at, end ? (size_t)(end - at) : strlen(at));
+}
+
+static void there_and_back(enum stack_command command, const char *title, const char *typed, const char *again,
+                           const char *names) {
+    char *words[40], line[512], wanted[1024] = "", name[40], *text;
+    size_t size;
+    int n = 0;
+    struct options *o;
+    static struct plan p;
+    const struct stack stack = {.name = "theirs", .command = command};
+    assert_ok(recipe_options_create(NULL, &p, &o));
+    snprintf(line, sizeof line, "%s", typed);
+    for (char *w = strtok(line, " "); w; w = strtok(NULL, " ")) words[n++] = w;
+    assert_ok(options_parse(o, n, words));
+    assert_ok(recipe_preset(&p, o));
+    FILE *out = open_memstream(&text, &size);
+    stack_write_command(&stack, o, p.arch->name, "", out);
+    fclose(out);
+    struct options *kept = options;
+    options = o;
+    for (int used = 0; sscanf(names, " %39s%n", name, &used) == 1; names += used) {
+        (void)value(name);
+        seen[strcspn(seen, " ")] = 0;                              /* without its source */
+        snprintf(wanted + strlen(wanted), sizeof wanted - strlen(wanted), " %s=%.60s", name, seen);
+    }
+    options = kept;
+    char *part = part_of(text, title);
+    enum status status = read_text("back", part, "", again);
+    if (status != OK) fail_msg("%s\n%s", part, table);
+    assert_options(wanted);
+    free(part);
+    free(text);
+    options_destroy(&o);
+}
+
+#define LAYOUT " --tp 4 --pp 2 --dp 4 --micro-batch 2 --global-batch 64 --sp on "
+#define SIZED " layers hidden heads kv-heads ffn seq tie rope-theta"
+#define LAID " tp pp micro-batch global-batch precision"
+
+TEST(test_what_plan_writes_is_read_back) {
+    static const char llama[] = "--model llama3-70b --precision bf16 --vocab 128256" LAYOUT;
+    char typed[512];
+    snprintf(typed, sizeof typed, "%s --zero 1 --cp 2 --schedule interleaved --chunks 5 --recompute full", llama);
+    there_and_back(STACK_MEGATRON_CORE, "pretrain_gpt.py", typed, "--vocab 128256", SIZED LAID " sp zero cp chunks "
+                   "schedule recompute");
+    snprintf(typed, sizeof typed, "%s --zero 3 --recompute block:3", llama);
+    there_and_back(STACK_MEGATRON_CORE, "pretrain_gpt.py", typed, "--vocab 128256", SIZED LAID " sp zero recompute");
+    snprintf(typed, sizeof typed, "%s --pp-split 39,41 --recompute selective", llama);
+    there_and_back(STACK_MEGATRON_CORE, "pretrain_gpt.py", typed, "--vocab 128256", SIZED LAID " sp recompute");
+    there_and_back(STACK_MEGATRON_2021, "pretrain_gpt.py", "--model gpt2-1558m --precision fp16 --tp 5 --dp 4 "
+                   "--micro-batch 2 --global-batch 64 --dropout 0.1", "--vocab 50257", " layers hidden heads seq "
+                   "dropout" LAID);
+    snprintf(typed, sizeof typed, "%s --zero 1 --recompute full", llama);
+    there_and_back(STACK_DEEPSPEED, "pretrain_gpt.py", typed, "--vocab 128256", " layers hidden heads kv-heads ffn seq "
+                   "tie recompute zero sp" LAID);
+    there_and_back(STACK_DEEPSPEED, "ds_config.json:", typed, "", " dp micro-batch global-batch zero precision");
+    snprintf(typed, sizeof typed, "%s --zero 3 --recompute selective --grad-fp32 on", llama);
+    there_and_back(STACK_TORCHTITAN, "train.toml:", typed, "", " model dp zero sp recompute seq grad-fp32" LAID);
+    snprintf(typed, sizeof typed, "%s --zero 1 --recompute full --grad-fp32 on", llama);
+    there_and_back(STACK_NANOTRON, "config.yaml:", typed, "", SIZED LAID " vocab sp zero recompute grad-fp32 dp");
+}
+
+TESTS(unit_test(test_what_plan_writes_is_read_back), unit_test(test_a_launch_script_is_options),
+      unit_test(test_what_only_the_shell_knows), unit_test(test_keys_that_belong_together),
+      unit_test(test_a_ds_config_is_options), unit_test(test_a_toml_of_torchtitan_is_options),
+      unit_test(test_a_yaml_of_nanotron_is_options),
+      unit_test(test_a_config_json_is_options), unit_test(test_a_config_json_that_cannot_be_said),
       unit_test(test_what_is_typed_wins_over_the_file))

@@ -3,7 +3,7 @@
 /* A --config file. */
 #include "driver/recipe.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/options_again.h"
+#include "tests/fuzz/checks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct plan plan;

@@ -3,7 +3,7 @@
 /* The words of a command line, one per line. */
 #include "driver/recipe.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/options_again.h"
+#include "tests/fuzz/checks.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* The header of a safetensors file. The first two bytes are the number of bytes of tensors that follow it. The rest of
  * the file is right, because otherwise few mutations would get past the header's length. */
 #include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/safetensors_checks.h"
+#include "tests/fuzz/checks.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "driver/compare/compare_strategy.h"
 #include "driver/recipe.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/options_again.h"
+#include "tests/fuzz/checks.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "tests/fuzz/options_again.h"
+#include "tests/fuzz/checks.h"
 
 #include "driver/recipe.h"
 #include "tests/fuzz/fuzz.h"

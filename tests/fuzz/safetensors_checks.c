@@ -1,4 +1,4 @@
-#include "tests/fuzz/safetensors_checks.h"
+#include "tests/fuzz/checks.h"
 
 #include "tests/fuzz/fuzz.h"
 #include <stdlib.h>

@@ -138,7 +138,8 @@ report $code "tools/gpu-pack without MPI: $(sed -n 's/.*: \([0-9]* MB\) in.*/\1/
 # what the tree or CUDA bring is left out; so the rest of these is what any Linux has
 for library in $libraries; do
     case $library in
-        */libopenblas* | */libjansson* | */libinih* | */libxxhash* | */libpcre2-8* | */libutf8proc* | */libsodium* | \
+        */libopenblas* | */libjansson* | */libinih* | */libxxhash* | */libpcre2-8* | */libutf8proc* | \
+        */libyaml* | */libsodium* | \
         */libgfortran* | */libquadmath*) continue ;;
         */libcud* | */libcublas* | */libnccl*) continue ;;
     esac
