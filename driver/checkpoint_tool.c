@@ -165,9 +165,9 @@ static enum status run_import(const void *request, const struct options *o, cons
     printf("imported: %s to %s\n", w->plain[0], q->to);
     printf("train with: --init %s", q->to);
     printf(" --arch %s", m.arch[0] ? m.arch : "gpt");
-    for (int i = 0; i < N_MODEL_SIZES; i++) {
+    for (int i = 0; i < N_MODEL_OPTIONS; i++) {
         const char *option;
-        char value[24];
+        char value[MODEL_VALUE_MAX];
         if (checkpoint_model_option(&m, i, &option, value)) printf(" --%s %s", option, value);
     }
     puts(m.dropless ? " --capacity 0 --aux-loss 0 --z-loss 0" : "");

@@ -12,9 +12,9 @@ const char *setup_from(const struct plan *p) {
 }
 
 enum status setup_sizes(const struct checkpoint_model *m, struct options *o, enum option_source source) {
-    for (int i = 0; i < N_MODEL_SIZES; i++) {
+    for (int i = 0; i < N_MODEL_OPTIONS; i++) {
         const char *name;
-        char value[24];
+        char value[MODEL_VALUE_MAX];
         if (checkpoint_model_option(m, i, &name, value)) TRY(options_set(o, name, value, source));
     }
     return OK;

@@ -6,7 +6,8 @@ SHARED = "lib/checkpoint/hf_keys_shared.c"
 FILES = {"gpt2": ("models/gpt/gpt_hf_config.c", None), "bert": ("models/bert/bert_hf_config.c", None),
          "t5": ("models/t5/t5_hf_config.c", None),
          "llama": ("models/llama/llama_hf_config.c", ("BOTH", "LLAMA")),
-         "mixtral": ("models/llama/llama_hf_config.c", ("BOTH", "MIXTRAL"))}
+         **{family: ("models/llama/llama_hf_config.c", ("BOTH", family.upper()))
+            for family in ("mixtral", "mistral", "qwen2")}}
 
 ROW = re.compile(r'\{"([^"]+)", (HF_\w+), (NULL|"[^"]*"), (NULL|"[^"]*"), ')
 
@@ -51,6 +52,6 @@ def read(family):
     all_of = Table()
     for table in [table_of(text, name) for name in names] + [table_of(shared, "hf_keys_shared")]:
         all_of.rows += table.rows
-        all_of.none += table.none
+        all_of.none += [name for name in table.none if name not in all_of.names()]
         all_of.free += table.free
     return all_of

@@ -1,7 +1,7 @@
 """The models of Hugging Face's transformers, trained next to Trivium's; for tests/hf.sh.
 
-    hf_transformers.py make MODEL DIR     DIR/model: a small MODEL (gpt2, llama, mixtral, bert, t5) with random weights,
-                                          as save_pretrained leaves it, in several files with an index; DIR/tokens
+    hf_transformers.py make MODEL DIR     DIR/model: a small MODEL (gpt2, llama, llama3, ...) with random weights, as
+                                          save_pretrained leaves it, in several files with an index; DIR/tokens
     hf_transformers.py check MODEL DIR    train it on the same tokens, and compare with what Trivium left in DIR:
                                           serial.jsonl, layout.jsonl (metrics), trained/ (an export of the layout's last
                                           step)
@@ -28,23 +28,31 @@ from hf_reference import (BATCH, BETAS, CLIP, DECAY, EPS, STEPS, T, V, WEIGHTS_T
 
 SIZES = dict(vocab_size=V, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=8,
              num_key_value_heads=2,
-             max_position_embeddings=T, rms_norm_eps=1e-5, tie_word_embeddings=False, use_cache=False,
+             max_position_embeddings=T, rms_norm_eps=1e-3, tie_word_embeddings=False, use_cache=False,
              attention_dropout=0.0,
              rope_parameters={"rope_theta": 500.0, "rope_type": "default"}, initializer_range=0.15)
 BERT_SIZES = dict(vocab_size=V, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=8,
                   max_position_embeddings=T,
-                  type_vocab_size=2, layer_norm_eps=1e-12, hidden_act="gelu", hidden_dropout_prob=0.0,
+                  type_vocab_size=2, layer_norm_eps=1e-3, hidden_act="gelu", hidden_dropout_prob=0.0,
                   attention_probs_dropout_prob=0.0,
                   # with one, PyTorch's embedding does not train that token's row
                   initializer_range=0.15, pad_token_id=None)
 T5_SIZES = dict(vocab_size=V, d_model=64, d_kv=8, d_ff=96, num_layers=2, num_decoder_layers=2, num_heads=8,
                 n_positions=T, dropout_rate=0.0,
-                layer_norm_epsilon=1e-6, feed_forward_proj="relu", relative_attention_num_buckets=32,
+                layer_norm_epsilon=1e-3, feed_forward_proj="relu", relative_attention_num_buckets=32,
                 relative_attention_max_distance=128,
                 tie_word_embeddings=True, decoder_start_token_id=0, pad_token_id=0, use_cache=False)
 GPT2_SIZES = dict(vocab_size=V, n_embd=64, n_inner=96, n_layer=2, n_head=8, n_positions=T, resid_pdrop=0.0,
-                  embd_pdrop=0.0, attn_pdrop=0.0, layer_norm_epsilon=1e-5, tie_word_embeddings=False, use_cache=False,
+                  embd_pdrop=0.0, attn_pdrop=0.0, layer_norm_epsilon=1e-3, tie_word_embeddings=False, use_cache=False,
                   initializer_range=0.15, bos_token_id=None, eos_token_id=None)
+ROPE = {"rope_theta": 500.0, "original_max_position_embeddings": 16}
+TODAY = {"llama3": dict(tie_word_embeddings=True, attention_bias=True, mlp_bias=True, rms_norm_eps=1e-5,
+                        rope_parameters=dict(ROPE, rope_type="llama3", factor=8.0, low_freq_factor=0.5,
+                                             high_freq_factor=4.0)),
+         "mistral": dict(head_dim=12, sliding_window=None,
+                         rope_parameters=dict(rope_theta=500.0, rope_type="linear", factor=2.5)),
+         "qwen2": dict(tie_word_embeddings=True, rms_norm_eps=1e-6,
+                       rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0, beta_fast=4.0))}
 SEED = 1234                                                      # --seed's default
 
 
@@ -52,6 +60,9 @@ def model_class(name):
     import transformers
     return {"gpt2": (transformers.GPT2Config, transformers.GPT2LMHeadModel),
             "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
+            "llama3": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
+            "mistral": (transformers.MistralConfig, transformers.MistralForCausalLM),
+            "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
             "mixtral": (transformers.MixtralConfig, transformers.MixtralForCausalLM),
             "bert": (transformers.BertConfig, transformers.BertForMaskedLM),
             "t5": (transformers.T5Config, transformers.T5ForConditionalGeneration)}[name]
@@ -61,6 +72,8 @@ def sizes(name):
     others = {"gpt2": GPT2_SIZES, "bert": BERT_SIZES, "t5": T5_SIZES}
     if name in others:
         return others[name]
+    if name in TODAY:
+        return {**SIZES, **TODAY[name]}
     return SIZES if name == "llama" else {**SIZES, "num_local_experts": 4, "num_experts_per_tok": 2,
                                           "sliding_window": None,
                                           "output_router_logits": False}
@@ -137,9 +150,10 @@ def check(name, folder):
         say(f"{name}_trains_as_in_transformers_{run}",
             max(distance(rows(path, "loss"), losses), distance(rows(path, "grad_norm"), norms)))
 
-    exported, report = model_class(name)[1].from_pretrained(f"{folder}/trained", dtype=torch.float64,
-                                                            attn_implementation="eager", experts_implementation="eager",
-                                                            output_loading_info=True)
+    # a Mistral is exported as the Llama that it is
+    exported, report = model_class("llama" if name == "mistral" else name)[1].from_pretrained(
+        f"{folder}/trained", dtype=torch.float64, attn_implementation="eager", experts_implementation="eager",
+        output_loading_info=True)
     wrong = {key: value for key, value in report.items() if value}
     print(f"not ok {name}_export_is_read_by_transformers {wrong}" if wrong
           else f"ok {name}_export_is_read_by_transformers")

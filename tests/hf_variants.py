@@ -1,7 +1,7 @@
 """Variants of config.json: each is imported, and then has transformers' loss, or is refused by name; for
 tests/hf_variants.sh.
 
-    hf_variants.py TRIVIUM EVERY FAMILY...     of each FAMILY (gpt2, llama, mixtral, bert, t5) every EVERY-th variant
+    hf_variants.py TRIVIUM EVERY FAMILY...     of each FAMILY (gpt2, llama, mixtral, ...) every EVERY-th variant
 
 The variants come from the tables that import reads config.json by (tests/hf_tables.py): every key missing, null, by its
 other names, with other values and of other types, over small models with random weights. All is fp64
@@ -41,19 +41,43 @@ BASES = {"gpt2": [(dict(GPT2, n_head=12), {}), (dict(GPT2, n_head=4), {"n_ctx": 
          "llama": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, rms_norm_eps=1e-5, rope_parameters=ROPE),
                     {}),
                    (dict(DECODER, intermediate_size=256, tie_word_embeddings=True, rms_norm_eps=1e-5),
-{"rope_parameters": None, "rope_theta": 10000.0, "rope_scaling": None, "pretraining_tp": 1})],
-         "mixtral": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, num_local_experts=4,
+{"rope_parameters": None, "rope_theta": 10000.0, "rope_scaling": None, "pretraining_tp": 1}),
+                   (dict(DECODER, intermediate_size=96, num_key_value_heads=2, head_dim=12, attention_bias=True,
+                         mlp_bias=True, rope_parameters=dict(ROPE, rope_type="llama3", factor=8.0, low_freq_factor=1.0,
+                                                             high_freq_factor=4.0,
+                                                             original_max_position_embeddings=16)), {})],
+         "mistral": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, head_dim=12, sliding_window=None,
                            rope_parameters=ROPE), {}),
-(dict(DECODER, intermediate_size=64, num_key_value_heads=8, num_local_experts=8), {"rope_parameters": None})],
+                     (dict(DECODER, intermediate_size=96, num_key_value_heads=8, sliding_window=None,
+                           rope_parameters=dict(ROPE, rope_type="linear", factor=2.0)), {})],
+         "qwen2": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, rope_parameters=ROPE), {}),
+                   (dict(DECODER, intermediate_size=96, num_key_value_heads=4, tie_word_embeddings=True,
+                         rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0,
+                                              original_max_position_embeddings=16)), {})],
+         "mixtral": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, head_dim=8, num_local_experts=4,
+                           rope_parameters=ROPE), {}),
+                     (dict(DECODER, intermediate_size=64, num_key_value_heads=8, num_local_experts=8, head_dim=8),
+                      {"rope_parameters": None})],
          "bert": [(BERT, {}), (dict(BERT, tie_word_embeddings=False), {"position_embedding_type": "absolute"})],
          "t5": [(T5, {}), (dict(T5, tie_word_embeddings=False), {"tie_word_embeddings": False})]}
 ACTIVATIONS = ["gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu", "swish", "tanh", "quick_gelu"]
 SCALED = [{"rope_type": "linear", "factor": 2.0}, {"type": "linear", "factor": 2.0},
           {"rope_type": "dynamic", "factor": 2.0},
           {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-           "original_max_position_embeddings": 16}]
+           "original_max_position_embeddings": 16},
+          {"type": "llama3", "factor": 4, "low_freq_factor": 0.5, "high_freq_factor": 2},
+          {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16},
+          {"type": "yarn", "factor": 4.0}, {"rope_type": "yarn", "factor": 2, "beta_fast": 4, "beta_slow": 0.25},
+          {"rope_type": "yarn", "factor": 4.0, "attention_factor": 1.5},
+          {"rope_type": "yarn", "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 1.2},
+          {"rope_type": "yarn", "factor": 4.0, "mscale": 0.7}]
 TURNS = SCALED + [{}, {"rope_type": "default"}, {"type": "default"}, {"rope_type": None}, {"rope_theta": None},
                   {"rope_theta": 200.0},
+                  {"rope_type": "longrope", "factor": 2.0, "short_factor": [1.0], "long_factor": [2.0]},
+                  {"rope_type": "yarn", "factor": 4.0, "truncate": False}, {"rope_type": "yarn", "factor": None},
+                  {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 4.0, "high_freq_factor": 1.0},
+                  {"rope_type": "linear", "type": "yarn", "factor": 2.0}, {"rope_type": "linear"},
+                  {"rope_type": "linear", "factor": "2"}, {"rope_type": "linear", "factor": 0.5},
                   {"rope_theta": 200.0, "type": "linear", "factor": 4.0}, {"rope_theta": 200.5}, {"rope_theta": "200"},
                   {"rope_type": "default", "factor": 4.0}, {"rope_type": "default", "partial_rotary_factor": 0.5},
                   {"full_attention": {"rope_theta": 200.0, "rope_type": "default"}}, "default", 4.0]
@@ -68,7 +92,8 @@ OTHERS = {"model_type": ["mistral", "qwen2", "gpt_neo", "roberta", "mt5", "Llama
           "router_jitter_noise": [0.0, 0.1, 1e-9],
           "per_layer_config": [{}, {"0": {"head_dim": 4}}, {"1": {"n_head": 2}}],
           "pruned_heads": [{}, {"0": [1]}], "auto_map": [{}, {"AutoModelForCausalLM": "modeling_other.Other"}],
-          "head_dim": [4, 8, 16], "d_kv": [4, 8, 16]}
+          "head_dim": [4, 8, 16], "d_kv": [4, 8, 16], "sliding_window": [8, 4096],
+          "layer_types": [["full_attention"] * 2, ["full_attention", "sliding_attention"], [], "full_attention"]}
 NONE = {"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": True},
         "transformers_weights": "other.safetensors", "sliding_window": 8,
         "layer_types": ["sliding_attention", "sliding_attention"], "attention_chunk_size": 8}
@@ -78,6 +103,7 @@ FREE = {"attention_dropout": 0.5, "resid_pdrop": 0.5, "embd_pdrop": 0.5, "attn_p
         "reorder_and_upcast_attn": True, "n_ctx": 7,
         "summary_type": "mean", "output_router_logits": True, "router_aux_loss_coef": 0.5, "pretraining_tp": 2,
         "dtype": "bfloat16", "torch_dtype": "float16",
+        "max_window_layers": 1, "sliding_window": 8,
         "use_cache": True, "bos_token_id": 3, "eos_token_id": 4, "pad_token_id": 5, "architectures": ["Other"],
         "is_encoder_decoder": True,
         "chunk_size_feed_forward": 8, "transformers_version": "4.0.0", "classifier_dropout": 0.5,
@@ -95,6 +121,8 @@ def others(key, value):
         return OTHERS[key.names[0]]
     if key.use == "HF_FLAG" or key.wanted in ("true", "false"):
         return [True, False, 0, 1, "false", "true"]
+    if key.use == "HF_REAL":
+        return [float(key.missing), 10 * float(key.missing), 0.03, 1.0, 0, -1.0, 1e7, key.missing, True]
     if key.use == "HF_SIZE":
         return [0, -1, 2.5, str(value), True] + ([2 * value, value // 2, float(value)] if value else [4, 24])
     number = float(key.wanted.split("|")[0])
@@ -127,6 +155,11 @@ def together(config):
             for outer in (500.0, 1e6):
                 yield "rope_theta and rope_parameters", {**plain, "rope_theta": outer, "rope_parameters": inner}
                 yield "rope_theta and rope_scaling", {**plain, "rope_theta": outer, "rope_scaling": inner}
+        for inner in SCALED[3:6]:
+            for own in (16, 24):
+                yield "original_max_position_embeddings", {**plain, "rope_scaling": inner,
+                                                           "original_max_position_embeddings": own}
+        for inner in ({}, None, {"rope_type": "default"}, {"type": "linear", "factor": 2.0}, {"rope_theta": 500.0}):
             yield "rope_scaling and rope_parameters", {**plain, "rope_scaling": {"rope_type": "default"},
                                                        "rope_parameters": inner}
     if "feed_forward_proj" in config:
@@ -243,7 +276,8 @@ def trained(trivium, family, words, seq, data, work):
     # what the model has by default; and of a Mixtral, which in transformers drops no token
     plain = {"llama": {"--tie": "on", "--kv-heads": "0", "--ffn": "0"},
              "mixtral": {"--capacity": "0", "--aux-loss": "0", "--z-loss": "0"}}
-    more += [x for option, value in {**plain.get(family, {}), **(plain["llama"] if family == "mixtral" else {})}.items()
+    of_llama = plain["llama"] if family in ("mixtral", "mistral", "qwen2") else {}
+    more += [x for option, value in {**plain.get(family, {}), **of_llama}.items()
              if option not in words
              for x in (option, value)]
     if os.path.exists(metrics):

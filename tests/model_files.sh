@@ -105,8 +105,8 @@ stranger() { # NAME WORDS CONFIG
     elif grep -q "E_FORMAT.*$2" log; then echo "ok $1"
     else echo "not ok $1: $(said)"; fi
 }
-stranger another_model_is_called_by_its_name "model_type mistral; import reads gpt2, llama, mixtral, bert, t5" \
-    '{"model_type": "mistral"}'
+stranger another_model_is_called_by_its_name \
+    "model_type gemma2; import reads gpt2, llama, mistral, qwen2, mixtral, bert, t5" '{"model_type": "gemma2"}'
 stranger what_is_no_json_is_no_gpt2 "config.json is not JSON" '{"model_type": "llama", "rope_theta": NaN}'
 
 # ---- what an export says of tokens ----

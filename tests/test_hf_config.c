@@ -41,6 +41,16 @@ static void check_published(read_config *read, const char *text, struct checkpoi
     "\"initializer_range\": 0.02, \"model_type\": \"llama\", \"pretraining_tp\": 1, \"rms_norm_eps\": 1e-05, " \
     "\"rope_scaling\": null, \"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", \"use_cache\": true, "
 
+#define LLAMA_3_2 "\"architectures\": [\"LlamaForCausalLM\"], \"attention_bias\": false, \"attention_dropout\": 0.0, " \
+    "\"bos_token_id\": 128000, \"eos_token_id\": 128001, \"head_dim\": 64, \"hidden_act\": \"silu\", " \
+    "\"hidden_size\": 2048, \"initializer_range\": 0.02, \"intermediate_size\": 8192, " \
+    "\"max_position_embeddings\": 131072, \"mlp_bias\": false, \"model_type\": \"llama\", " \
+    "\"num_attention_heads\": 32, \"num_hidden_layers\": 16, \"num_key_value_heads\": 8, \"pretraining_tp\": 1, " \
+    "\"rms_norm_eps\": 1e-05, \"rope_scaling\": {\"factor\": 32.0, \"high_freq_factor\": 4.0, " \
+    "\"low_freq_factor\": 1.0, \"original_max_position_embeddings\": 8192, \"rope_type\": \"llama3\"}, " \
+    "\"rope_theta\": 500000.0, \"tie_word_embeddings\": true, \"torch_dtype\": \"bfloat16\", " \
+    "\"transformers_version\": \"4.45.0.dev0\", \"use_cache\": true, \"vocab_size\": 128256"
+
 TEST(test_published_files_are_read_whole) {
     check_published(gpt_hf_config_read, "{\"activation_function\": \"gelu_new\", \"architectures\": "
         "[\"GPT2LMHeadModel\"], \"attn_pdrop\": 0.1, \"bos_token_id\": 50256, \"embd_pdrop\": 0.1, \"eos_token_id\": "
@@ -62,6 +72,30 @@ TEST(test_published_files_are_read_whole) {
         "\"4.35.0\", \"vocab_size\": 32000}",                                                /* TinyLlama */
         (struct checkpoint_model){.arch = "llama", .layers = 22, .hidden = 2048, .heads = 32, .seq = 2048,
                                   .vocab = 32000, .untied = 1, .kv_heads = 4, .ffn = 5632});
+    check_published(llama_hf_config_read, "{" LLAMA_3_2 "}",
+        (struct checkpoint_model){.arch = "llama", .layers = 16, .hidden = 2048, .heads = 32, .seq = 131072,
+                                  .vocab = 128256, .kv_heads = 8, .ffn = 0, .rope_theta = 500000,
+                                  .more = "rope-scaling=llama3:32:8192"});
+    check_published(llama_hf_config_read, "{\"architectures\": [\"Qwen2ForCausalLM\"], \"attention_dropout\": 0.0, "
+        "\"bos_token_id\": 151643, \"eos_token_id\": 151643, \"hidden_act\": \"silu\", \"hidden_size\": 896, "
+        "\"initializer_range\": 0.02, \"intermediate_size\": 4864, \"max_position_embeddings\": 32768, "
+        "\"max_window_layers\": 24, \"model_type\": \"qwen2\", \"num_attention_heads\": 14, \"num_hidden_layers\": 24, "
+        "\"num_key_value_heads\": 2, \"rms_norm_eps\": 1e-06, \"rope_theta\": 1000000.0, \"sliding_window\": 32768, "
+        "\"tie_word_embeddings\": true, \"torch_dtype\": \"bfloat16\", \"transformers_version\": \"4.40.1\", "
+        "\"use_cache\": true, \"use_sliding_window\": false, \"vocab_size\": 151936}",
+        (struct checkpoint_model){.arch = "llama", .layers = 24, .hidden = 896, .heads = 14, .seq = 32768,
+                                  .vocab = 151936, .kv_heads = 2, .ffn = 4864, .rope_theta = 1000000,
+                                  .more = "norm-eps=1e-06 attention-bias=qkv"});
+    check_published(llama_hf_config_read, "{\"architectures\": [\"MistralForCausalLM\"], \"attention_dropout\": 0.0, "
+        "\"bos_token_id\": 1, \"eos_token_id\": 2, \"head_dim\": 128, \"hidden_act\": \"silu\", \"hidden_size\": 5120, "
+        "\"initializer_range\": 0.02, \"intermediate_size\": 14336, \"max_position_embeddings\": 131072, "
+        "\"model_type\": \"mistral\", \"num_attention_heads\": 32, \"num_hidden_layers\": 40, "
+        "\"num_key_value_heads\": 8, \"rms_norm_eps\": 1e-05, \"rope_theta\": 1000000.0, \"sliding_window\": null, "
+        "\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", \"transformers_version\": \"4.43.0.dev0\", "
+        "\"use_cache\": true, \"vocab_size\": 131072}",                                    /* Mistral NeMo */
+        (struct checkpoint_model){.arch = "llama", .layers = 40, .hidden = 5120, .heads = 32, .seq = 131072,
+                                  .vocab = 131072, .untied = 1, .kv_heads = 8, .ffn = 14336, .rope_theta = 1000000,
+                                  .head_dim = 128});
     check_published(llama_hf_config_read, "{\"architectures\": [\"MixtralForCausalLM\"], \"attention_dropout\": 0.0, "
         "\"bos_token_id\": 1, \"eos_token_id\": 2, \"hidden_act\": \"silu\", \"hidden_size\": 4096, "
         "\"initializer_range\": 0.02, \"intermediate_size\": 14336, \"max_position_embeddings\": 32768, "
@@ -97,6 +131,8 @@ TEST(test_published_files_are_read_whole) {
     "\"max_position_embeddings\": 8, \"intermediate_size\": 24, "
 #define OF_LLAMA SIZES "\"model_type\": \"llama\", \"rms_norm_eps\": 1e-5"
 #define OF_MIXTRAL SIZES "\"model_type\": \"mixtral\", \"num_key_value_heads\": 2, \"num_local_experts\": 4"
+#define OF_MISTRAL SIZES "\"model_type\": \"mistral\", \"num_key_value_heads\": 2"
+#define OF_QWEN2 SIZES "\"model_type\": \"qwen2\", \"num_key_value_heads\": 2"
 #define OF_BERT SIZES "\"model_type\": \"bert\""
 #define OF_T5 "{\"model_type\": \"t5\", \"d_model\": 16, \"num_heads\": 4, \"d_kv\": 4, \"d_ff\": 24, \"vocab_size\": 9"
 #define T5_OF_2 OF_T5 ", \"num_layers\": 2"
@@ -152,9 +188,30 @@ TEST(test_other_functions_are_refused_by_name) {
         {gpt_hf_config_read, OF_GPT2 ", \"n_head\": \"4\"}", "n_head is \"4\"", "whole number"},
         {gpt_hf_config_read, OF_GPT2 ", \"is_causal\": false}", "is_causal is false", "true"},
         {gpt_hf_config_read, OF_GPT2 ", \"n_head\": 4, \"layer_norm_epsilon\": NaN}", "not JSON", "line 1"},
-        {llama_hf_config_read, SIZES "\"model_type\": \"llama\"}", "rms_norm_eps, which is 1e-6", "1e-5"},
-        {llama_hf_config_read, OF_LLAMA ", \"rope_parameters\": {\"type\": \"linear\", \"factor\": 2.0}}",
-         "type is \"linear\"", "default"},
+        {llama_hf_config_read, SIZES "\"model_type\": \"llama\", \"rms_norm_eps\": null}", "rms_norm_eps is null",
+         "above 0"},
+        {llama_hf_config_read, OF_LLAMA ", \"rope_parameters\": {\"type\": \"dynamic\", \"factor\": 2.0}}",
+         "type is \"dynamic\"", "default"},
+        {llama_hf_config_read, OF_LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"rope_type\": \"yarn\"}}",
+         "rope_type is \"yarn\"", "leave one out"},
+        {llama_hf_config_read, OF_LLAMA ", \"rope_scaling\": {\"type\": \"linear\"}}", "does not say factor", "model"},
+        {llama_hf_config_read, OF_LLAMA ", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"truncate\": false}}",
+         "truncate is false", "true"},
+        {llama_hf_config_read, OF_LLAMA ", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"finetuned\": true}}",
+         "finetuned is true", "none"},
+        {llama_hf_config_read, OF_LLAMA ", \"original_max_position_embeddings\": 9, \"rope_scaling\": {\"type\": "
+                                        "\"yarn\", \"factor\": 2, \"original_max_position_embeddings\": 4}}",
+         "original_max_position_embeddings is 4, and 9", "leave one out"},
+        {llama_hf_config_read, OF_LLAMA ", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"beta_fast\": 0.5}}",
+         "beta_slow is 1", "beta_fast 0.5"},
+        {llama_hf_config_read, OF_MISTRAL "}", "does not say sliding_window, which is 4096", "null"},
+        {llama_hf_config_read, OF_MISTRAL ", \"sliding_window\": 4}", "sliding_window is 4", "null"},
+        {llama_hf_config_read, OF_QWEN2 ", \"use_sliding_window\": true}", "use_sliding_window is true", "false"},
+        {llama_hf_config_read, OF_QWEN2 ", \"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
+         "layer_types has \"sliding_attention\"", "full_attention"},
+        {llama_hf_config_read, OF_QWEN2 ", \"layer_types\": [\"full_attention\"]}", "no list of 2 layers",
+         "layer_types"},
+        {llama_hf_config_read, SIZES "\"model_type\": \"gemma2\"}", "model_type is \"gemma2\"", "qwen2"},
         {llama_hf_config_read, OF_LLAMA ", \"rope_parameters\": {\"rope_type\": \"default\", \"factor\": 2.0}}",
          "factor is 2.0", "none"},
         {llama_hf_config_read, OF_LLAMA ", \"rope_theta\": 500, \"rope_parameters\": {\"rope_theta\": 1e4}}",
@@ -186,6 +243,43 @@ TEST(test_other_functions_are_refused_by_name) {
     struct checkpoint_model m;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_fails(read_text(cases[i].read, cases[i].text, &m), E_FORMAT, cases[i].key, cases[i].value);
+}
+
+static const char *more_of(const char *text) {
+    static struct checkpoint_model m;
+    m = model_of(llama_hf_config_read, text);
+    return m.more;
+}
+
+/* In both spellings; what is not said is as in transformers. */
+TEST(test_slowed_positions_are_read) {
+#define SCALING(text) OF_LLAMA ", \"rope_scaling\": {" text "}}"
+#define NEW(text) OF_LLAMA ", \"rope_parameters\": {\"rope_theta\": 500, " text "}}"
+    assert_string_equal(more_of(SCALING("\"type\": \"linear\", \"factor\": 2.5")), "rope-scaling=linear:2.5");
+    assert_string_equal(more_of(NEW("\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1, "
+                                    "\"high_freq_factor\": 4, \"original_max_position_embeddings\": 64")),
+                        "rope-scaling=llama3:8:64");
+    assert_string_equal(more_of(NEW("\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 2, "
+                                    "\"high_freq_factor\": 3")), "rope-scaling=llama3:8:8:2:3");
+    assert_string_equal(more_of(SCALING("\"type\": \"yarn\", \"factor\": 4")), "rope-scaling=yarn:4:8");
+    assert_string_equal(more_of(SCALING("\"type\": \"yarn\", \"factor\": 4, \"attention_factor\": 1.5, "
+                                        "\"beta_slow\": 2")), "rope-scaling=yarn:4:8:2:32:1.5");
+    assert_string_equal(more_of(SCALING("\"type\": \"yarn\", \"factor\": 4, \"mscale\": 0.5, \"mscale_all_dim\": "
+                                        "0.5")), "rope-scaling=yarn:4:8:1:32:1");
+    assert_string_equal(more_of(OF_LLAMA ", \"original_max_position_embeddings\": 5, \"rope_scaling\": {\"type\": "
+                                         "\"yarn\", \"factor\": 4}}"), "rope-scaling=yarn:4:5");
+}
+
+/* A file that does not say it has the reference's, which is another than the option's in Llama alone. */
+TEST(test_epsilons_are_read) {
+    assert_string_equal(model_of(llama_hf_config_read, OF_LLAMA "}").more, "");
+    assert_string_equal(model_of(llama_hf_config_read, SIZES "\"model_type\": \"llama\"}").more, "norm-eps=1e-06");
+    assert_string_equal(model_of(llama_hf_config_read, OF_MIXTRAL ", \"rms_norm_eps\": 3e-7}").more,
+                        "norm-eps=3e-07");
+    assert_string_equal(model_of(gpt_hf_config_read, OF_GPT2 ", \"layer_norm_epsilon\": 0.0123}").more,
+                        "norm-eps=0.0123");
+    assert_string_equal(model_of(bert_hf_config_read, OF_BERT ", \"layer_norm_eps\": 1e-5}").more, "norm-eps=1e-05");
+    assert_string_equal(model_of(t5_hf_config_read, T5_OF_2 ", \"layer_norm_epsilon\": 1e-5}").more, "norm-eps=1e-05");
 }
 
 TEST(test_a_key_that_nothing_reads_is_said) {
@@ -236,5 +330,6 @@ TEST(test_a_folder_is_what_transformers_reads) {
 
 TESTS(unit_test(test_published_files_are_read_whole), unit_test(test_what_is_not_said_is_the_references),
       unit_test(test_rope_theta_is_read_where_it_is), unit_test(test_an_unscaled_head_is_its_own),
+      unit_test(test_epsilons_are_read), unit_test(test_slowed_positions_are_read),
       unit_test(test_other_functions_are_refused_by_name), unit_test(test_a_key_that_nothing_reads_is_said),
       unit_test(test_a_folder_is_what_transformers_reads))

@@ -236,7 +236,7 @@ static enum status refuse_plain(const struct plan_request *q, unsigned fixed) {
 
 static enum status refuse_number(const struct plan_request *q, unsigned fixed) {
     const struct plan *p = &q->plan;
-    bool wide = p->heads > 0 && p->hidden / p->heads > ATTENTION_CUDA_MAX_D;
+    bool wide = p->heads > 0 && plan_head_dim(p) > ATTENTION_CUDA_MAX_D;
     if (grad_options(p)->codec != CODEC_NONE || rounds_weights(p) || wide) TRY(refuse_plain(q, fixed));
     return FAIL(E_CONFIG, "no layout of gpus=%" PRId64 " can be: dp, tp, pp and the like must divide them, and "
                 "global-batch=%" PRId64 ", layers=%" PRId64 ", heads=%" PRId64 " and kv-heads=%" PRId64 "; use %s",

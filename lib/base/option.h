@@ -70,6 +70,9 @@ enum status options_read_section(struct options *, const char *path, const char 
  *  checked and then ignored (OK). @errors E_USAGE as in options_parse */
 enum status options_set(struct options *, const char *name, const char *value, enum option_source);
 
+/** Print a field of the option's type as text that sets the same value. */
+void option_print_value(const struct option *, const void *field, char *text, size_t size);
+
 /** The source of an option's value; FROM_DEFAULT for an unknown name. */
 enum option_source options_source(const struct options *, const char *name);
 

@@ -38,8 +38,6 @@ enum status option_assign(struct options *, int index, const char *text, enum op
 /** Parse text. `shown` is the user's spelling for the error ("--dp 0", "demo.ini:3: dp = 0"). @errors E_USAGE */
 enum status option_read_value(const struct option *, const char *text, const char *shown, union option_value *);
 void option_store(const struct option *, const union option_value *, void *field);
-/** Print the field as text that option_read_value accepts. */
-void option_print_value(const struct option *, const void *field, char *text, size_t size);
 /** Print the legal values: "an integer from 1 to 64 (ranks)", "on or off", "one of none, full". */
 void option_print_limits(const struct option *, char *text, size_t size);
 

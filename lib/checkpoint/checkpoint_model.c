@@ -1,6 +1,8 @@
 #include "lib/checkpoint/checkpoint_model.h"
 
+#include "lib/run/recipe.h"
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define AT(field) offsetof(struct checkpoint_model, field)
@@ -9,8 +11,77 @@ const struct model_size model_sizes[N_MODEL_SIZES] = {
     {"seq", AT(seq), 1, 1000000000}, {"vocab", AT(vocab), 1, 2000000000}, {"untied", AT(untied), 0, 1},
     {"kv-heads", AT(kv_heads), 0, 1000000}, {"ffn", AT(ffn), 0, 10000000},
     {"rope-theta", AT(rope_theta), 0, 1000000000000}, {"experts", AT(experts), 0, 1000000},
-    {"experts-per-token", AT(experts_per_token), 0, 1000000}, {"dropless", AT(dropless), 0, 1}};
+    {"experts-per-token", AT(experts_per_token), 0, 1000000}, {"dropless", AT(dropless), 0, 1},
+    {"head-dim", AT(head_dim), 0, 1000000}};
 enum { SEQ = 3, UNTIED = 5, ROPE_THETA = 8, EXPERTS_PER_TOKEN = 10, DROPLESS = 11, USUAL_THETA = 10000 };
+
+/* ---- options that no size says ---- */
+
+/* They change the function that weights compute. */
+static const char *const MORE[N_MODEL_MORE] = {"norm-eps", "rope-scaling", "attention-bias", "mlp-bias"};
+
+void checkpoint_model_said(const struct checkpoint_model *m, const char *name, char value[MODEL_VALUE_MAX]) {
+    char key[MODEL_MORE_MAX], text[MODEL_MORE_MAX];
+    int n;
+    value[0] = 0;
+    for (const char *at = m->more; sscanf(at, " %511[^= ]=%511s%n", key, text, &n) == 2; at += n)
+        if (!strcmp(key, name)) snprintf(value, MODEL_VALUE_MAX, "%.*s", MODEL_VALUE_MAX - 1, text);
+}
+
+double checkpoint_model_real(const struct checkpoint_model *m, const char *name, double usual) {
+    char value[MODEL_VALUE_MAX];
+    checkpoint_model_said(m, name, value);
+    return value[0] ? strtod(value, NULL) : usual;
+}
+
+void checkpoint_model_say(struct checkpoint_model *m, const char *name, const char *value) {
+    size_t n = strlen(m->more);
+    snprintf(m->more + n, sizeof m->more - n, "%s%.40s=%.160s", n ? " " : "", name, value);
+}
+
+void checkpoint_model_say_real(struct checkpoint_model *m, const char *name, double value, double usual) {
+    static const struct option real = {.type = OPTION_REAL};
+    char text[MODEL_VALUE_MAX];
+    option_print_value(&real, &value, text, sizeof text);
+    if (value != usual) checkpoint_model_say(m, name, text);
+}
+
+static const struct option *find(const struct plan *p, const char *name, const void **at) {
+    void *own;
+    const struct option *o = plan_option(p, name, &own);
+    *at = own;
+    for (int i = 0; !o && i < plan_options.n; i++) {
+        if (strcmp(plan_options.option[i].name, name) != 0) continue;
+        o = &plan_options.option[i];
+        *at = (const char *)p + o->at;
+    }
+    return o;
+}
+
+static void say_more(struct checkpoint_model *m, const struct plan *p) {
+    for (int i = 0; i < N_MODEL_MORE; i++) {
+        char value[OPTION_TEXT_MAX];
+        const void *at;
+        const struct option *o = find(p, MORE[i], &at);
+        if (o) option_print_value(o, at, value, sizeof value);
+        if (o && strcmp(value, o->initial) != 0) checkpoint_model_say(m, o->name, value);
+    }
+}
+
+/* Does `more` list options of MORE alone? */
+static enum status check_more(const struct checkpoint_model *m, const char *where) {
+    char said[MODEL_VALUE_MAX];
+    struct checkpoint_model known = {.arch = ""};
+    for (int i = 0; i < N_MODEL_MORE; i++) {
+        checkpoint_model_said(m, MORE[i], said);
+        if (said[0]) checkpoint_model_say(&known, MORE[i], said);
+    }
+    if (!strcmp(known.more, m->more)) return OK;
+    return FAIL(E_FORMAT, "%s: the model's options are \"%.80s\", and \"%s\" of them are known", where, m->more,
+                known.more);
+}
+
+/* ---- of a plan, and to one ---- */
 
 struct checkpoint_model checkpoint_model_of_plan(const struct plan *p) {
     const struct model_options *o = model_options(p);
@@ -19,10 +90,31 @@ struct checkpoint_model checkpoint_model_of_plan(const struct plan *p) {
     if (p->arch && strcmp(p->arch->name, "gpt")) snprintf(m.arch, sizeof m.arch, "%s", p->arch->name);
     if (plan_kv_heads(p) != p->heads) m.kv_heads = o->kv_heads;
     if (plan_ffn(p) != 4 * p->hidden) m.ffn = o->ffn;
+    if (plan_head_dim(p) != p->hidden / p->heads) m.head_dim = o->head_dim;
     if (o->rope_theta != USUAL_THETA) m.rope_theta = o->rope_theta;
     if (o->experts) m.experts = o->experts, m.experts_per_token = o->experts_per_token, m.dropless = o->capacity == 0;
+    say_more(&m, p);
     return m;
 }
+
+enum status checkpoint_model_plan(const struct checkpoint_model *m, const struct recipe *recipe, struct plan *out) {
+    struct option_table table;
+    struct options *o = NULL;
+    const char *name;
+    char value[MODEL_VALUE_MAX];
+    memset(out, 0, sizeof *out);
+    out->recipe = recipe;
+    enum status status = recipe_options_join(recipe, &table);
+    if (status == OK) status = options_create(&table, 1, out, &o);
+    for (int i = 0; i < N_MODEL_OPTIONS && status == OK; i++)
+        if (checkpoint_model_option(m, i, &name, value)) status = options_set(o, name, value, FROM_DATA);
+    out->micro_batch = out->global_batch = 1;
+    options_destroy(&o);
+    free((void *)table.option);
+    return status;
+}
+
+/* ---- in a manifest ---- */
 
 json_t *checkpoint_model_json(const struct checkpoint_model *model) {
     struct checkpoint_model m = *model;
@@ -31,6 +123,7 @@ json_t *checkpoint_model_json(const struct checkpoint_model *model) {
     for (int i = 0; i < N_MODEL_SIZES; i++)
         if (*model_size_of(&m, i))
             failed |= json_object_set_new(j, model_sizes[i].name, json_integer(*model_size_of(&m, i)));
+    if (m.more[0]) failed |= json_object_set_new(j, "options", json_string(m.more));
     if (!failed) return j;
     json_decref(j);
     return NULL;
@@ -40,10 +133,15 @@ json_t *checkpoint_model_json(const struct checkpoint_model *model) {
 static bool must_be_said(int i) { return model_sizes[i].least > 0; }
 
 enum status checkpoint_model_read(const json_t *manifest, const char *where, struct checkpoint_model *out) {
-    const json_t *model = json_object_get(manifest, "model"), *arch = json_object_get(model, "arch");
+    const json_t *model = json_object_get(manifest, "model"), *arch = json_object_get(model, "arch"),
+                 *more = json_object_get(model, "options");
     *out = (struct checkpoint_model){.arch = ""};
     if (arch && (!json_is_string(arch) || json_string_length(arch) >= sizeof out->arch))
         return FAIL(E_FORMAT, "%s says a model's arch that is no name", where);
+    if (more && (!json_is_string(more) || json_string_length(more) >= sizeof out->more))
+        return FAIL(E_FORMAT, "%s says a model's options that are no text of up to %d bytes", where,
+                    MODEL_MORE_MAX - 1);
+    if (more) snprintf(out->more, sizeof out->more, "%s", json_string_value(more));
     if (arch) snprintf(out->arch, sizeof out->arch, "%s", json_string_value(arch));
     for (int i = 0; i < N_MODEL_SIZES; i++) {
         const json_t *x = json_object_get(model, model_sizes[i].name);
@@ -51,7 +149,7 @@ enum status checkpoint_model_read(const json_t *manifest, const char *where, str
             return FAIL(E_FORMAT, "%s does not say the model's %s", where, model_sizes[i].name);
         *model_size_of(out, i) = x ? json_integer_value(x) : 0;
     }
-    return OK;
+    return check_more(out, where);
 }
 
 enum status checkpoint_model_check(const struct checkpoint_model *model, const char *where) {
@@ -70,7 +168,23 @@ enum status checkpoint_model_check(const struct checkpoint_model *model, const c
     return OK;
 }
 
+/* ---- two of them ---- */
+
 static const char *arch_of(const struct checkpoint_model *m) { return m->arch[0] ? m->arch : "gpt"; }
+
+static enum status compare_more(const struct checkpoint_model *a, const struct checkpoint_model *b,
+                                const char *where) {
+    char theirs[MODEL_VALUE_MAX], ours[MODEL_VALUE_MAX];
+    for (int i = 0; i < N_MODEL_MORE; i++) {
+        checkpoint_model_said(a, MORE[i], theirs);
+        checkpoint_model_said(b, MORE[i], ours);
+        if (strcmp(theirs, ours) != 0)
+            return FAIL(E_FORMAT, "%s is of another model: %s is %s there and %s here; give no --model and no --%s, "
+                        "and they are the checkpoint's", where, MORE[i], theirs[0] ? theirs : "the default",
+                        ours[0] ? ours : "the default", MORE[i]);
+    }
+    return OK;
+}
 
 enum status checkpoint_model_compare(const struct checkpoint_model *theirs, const struct plan *p, const char *where) {
     struct checkpoint_model a = *theirs, b = checkpoint_model_of_plan(p);
@@ -85,16 +199,23 @@ enum status checkpoint_model_compare(const struct checkpoint_model *theirs, cons
                         "%s is of another model: %s is %" PRId64 " there and %" PRId64
                         " here; give no --model and sizes, and they are the checkpoint's",
                         where, model_sizes[i].name, *model_size_of(&a, i), *model_size_of(&b, i));
+    TRY(compare_more(&a, &b, where));
     if (b.seq <= a.seq || (p->arch && p->arch->any_seq)) return OK;
     return FAIL(E_FORMAT, "%s has a table of positions for seq=%" PRId64 ", and seq=%" PRId64 " is longer; use --seq %"
                 PRId64 " or less", where, a.seq, b.seq, a.seq);
 }
 
-bool checkpoint_model_option(const struct checkpoint_model *model, int i, const char **name, char value[24]) {
+bool checkpoint_model_option(const struct checkpoint_model *model, int i, const char **name,
+                             char value[MODEL_VALUE_MAX]) {
+    if (i >= N_MODEL_SIZES) {
+        *name = MORE[i - N_MODEL_SIZES];
+        checkpoint_model_said(model, *name, value);
+        return value[0] != 0;
+    }
     struct checkpoint_model m = *model;
     int64_t n = *model_size_of(&m, i);
     *name = i == UNTIED ? "tie" : model_sizes[i].name;
-    if (i == UNTIED) snprintf(value, 24, "%s", n ? "off" : "on");
-    else snprintf(value, 24, "%" PRId64, i == ROPE_THETA && n == 0 ? USUAL_THETA : n);
+    if (i == UNTIED) snprintf(value, MODEL_VALUE_MAX, "%s", n ? "off" : "on");
+    else snprintf(value, MODEL_VALUE_MAX, "%" PRId64, i == ROPE_THETA && n == 0 ? USUAL_THETA : n);
     return i != DROPLESS && (i != EXPERTS_PER_TOKEN || m.experts);
 }

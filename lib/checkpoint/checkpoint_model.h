@@ -4,17 +4,21 @@
 #include "lib/run/model.h"
 #include <jansson.h>
 
-/* arch: the name in struct model; "": gpt. untied: 1 if the head has a matrix of its own. kv_heads, ffn, rope_theta: 0
- * if they have the default of a plan. experts_per_token: 0 without experts. dropless: 1 if experts drop no token
- * (capacity 0); it is not compared. */
+/* arch: the name in struct model; "": gpt. untied: 1 if the head has a matrix of its own. kv_heads, ffn, rope_theta,
+ * head_dim: 0 if they have the default of a plan. experts_per_token: 0 without experts. dropless: 1 if experts drop no
+ * token (capacity 0); it is not compared. more: what no size says, as options: "norm-eps=1e-06"; values that are the
+ * options' defaults are left out, and it is zero behind its end. */
+enum { MODEL_MORE_MAX = 512, MODEL_VALUE_MAX = 192 };
 struct checkpoint_model {
     char arch[16];
-    int64_t layers, hidden, heads, seq, vocab, untied, kv_heads, ffn, rope_theta, experts, experts_per_token, dropless;
+    int64_t layers, hidden, heads, seq, vocab, untied, kv_heads, ffn, rope_theta, experts, experts_per_token, dropless,
+        head_dim;
+    char more[MODEL_MORE_MAX];
 };
 
 /* A size: its name (in the manifest and as an option), its offset in struct checkpoint_model, and its range. */
 struct model_size { const char *name; size_t at; int64_t least, most; };
-enum { N_MODEL_SIZES = 12 };
+enum { N_MODEL_SIZES = 13, N_MODEL_MORE = 4, N_MODEL_OPTIONS = N_MODEL_SIZES + N_MODEL_MORE };
 extern const struct model_size model_sizes[N_MODEL_SIZES];
 static inline int64_t *model_size_of(struct checkpoint_model *m, int i) {
     return (int64_t *)((char *)m + model_sizes[i].at);
@@ -34,5 +38,20 @@ enum status checkpoint_model_check(const struct checkpoint_model *, const char *
  *  @errors E_FORMAT naming `where`, the size that differs, and both values */
 enum status checkpoint_model_compare(const struct checkpoint_model *, const struct plan *, const char *where);
 
-/** The option that sets size i of the model, and its value; false: no option is needed. */
-bool checkpoint_model_option(const struct checkpoint_model *, int i, const char **name, char value[24]);
+/** Option i of N_MODEL_OPTIONS, which sets a size of the model or is one of `more`, and its value; false: no option is
+ *  needed. */
+bool checkpoint_model_option(const struct checkpoint_model *, int i, const char **name, char value[MODEL_VALUE_MAX]);
+
+/** The value of an option in `more`; "": the model has the option's default. */
+void checkpoint_model_said(const struct checkpoint_model *, const char *name, char value[MODEL_VALUE_MAX]);
+/** The same of a real; `usual` if the model has the default. */
+double checkpoint_model_real(const struct checkpoint_model *, const char *name, double usual);
+/** Append an option to `more`, in the order of checkpoint_model.c's list. It has room for all of them. */
+void checkpoint_model_say(struct checkpoint_model *, const char *name, const char *value);
+/** The same of a real that is not `usual`. */
+void checkpoint_model_say_real(struct checkpoint_model *, const char *name, double value, double usual);
+
+/** Make a plan of the model, for one sample, whose other options have their defaults. The plan keeps `recipe`, which
+ *  lists the model that owns the options of `more`. @errors E_USAGE: a value outside its option's range; E_MEMORY */
+struct recipe;
+enum status checkpoint_model_plan(const struct checkpoint_model *, const struct recipe *, struct plan *out);

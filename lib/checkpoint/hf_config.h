@@ -10,5 +10,11 @@
 enum status hf_config_load(const char *path, json_t **out);
 /** Write the object, and release it. config NULL: there was no memory to make it. @errors E_IO, E_MEMORY */
 enum status hf_config_save(const char *path, json_t *config);
+/** Read rotary positions (hf_rope.c). missing: the theta of a file that says none. seq: max_position_embeddings.
+ *  @errors E_FORMAT naming key, value and allowed values */
+struct rope_rule;
+enum status hf_rope_read(const char *path, const json_t *config, double missing, int64_t seq, struct rope_rule *out);
+/** The value of rope_scaling, for json_pack's "o". NULL: no memory. */
+json_t *hf_rope_json(const struct rope_rule *);
 /** "float32" and so on. Static storage. */
 const char *hf_config_dtype(enum dtype);

@@ -122,9 +122,18 @@ static enum status read_number(const struct place *p, const struct hf_key *key, 
                 flag ? "true or false" : "a whole number from 1");
 }
 
+static enum status read_real(const struct place *p, const struct hf_key *key, const char *name, const json_t *x) {
+    double *to = (double *)((char *)p->out + key->at);
+    *to = json_number_value(x);
+    bool none = json_is_null(x) && key->missing && !strcmp(key->missing, "null");
+    if (none || (*to > 0 && *to <= 1e6)) return OK;
+    return FAIL(E_FORMAT, "%s: %s is %s; it must be a number above 0, up to 1e6", p->where, name, hf_keys_show(x));
+}
+
 static enum status read_value(const struct place *p, const struct hf_key *key, const char *name, const json_t *x,
                               bool said) {
     if (key->use == HF_READ) return OK;
+    if (key->use == HF_REAL) return read_real(p, key, name, x);
     if (key->use != HF_MUST) return read_number(p, key, name, x);
     if (is_wanted(x, key->wanted)) return OK;
     if (said)
@@ -149,22 +158,28 @@ static enum status read_key(const struct place *p, const json_t *object, const s
 
 /* ---- all keys ---- */
 
-static enum status read_none(const struct place *p, const json_t *object, const char *words) {
+static bool is_known(const struct hf_keys *t, const char *name) {
+    for (const struct hf_key *key = t->key; key && key->names; key++)
+        if (has_word(key->names, name)) return true;
+    return has_word(t->none, name) || has_word(t->free, name);
+}
+
+/* A key that an earlier table has may be there. */
+static enum status read_none(const struct place *p, const json_t *object, const struct hf_keys *const tables[],
+                             int table) {
+    const char *words = tables[table]->none;
     char word[WORD_MAX];
     while (words && next_word(&words, word)) {
         const json_t *x = json_object_get(object, word);
         enum status status = OK;
+        bool known = false;
+        for (int i = 0; i < table; i++) known |= is_known(tables[i], word);
+        if (known) continue;
         if (x && !json_is_null(x))
             status = FAIL(E_FORMAT, "%s: %s is %s; Trivium's %s has none", p->where, word, hf_keys_show(x), p->model);
         TRY(heard(status, word, x, "none, as in the model"));
     }
     return OK;
-}
-
-static bool is_known(const struct hf_keys *t, const char *name) {
-    for (const struct hf_key *key = t->key; key && key->names; key++)
-        if (has_word(key->names, name)) return true;
-    return has_word(t->none, name) || has_word(t->free, name);
 }
 
 static bool is_free(const struct hf_keys *const tables[], const char *name) {
@@ -198,7 +213,7 @@ enum status hf_keys_read(const char *where, const char *model, const json_t *obj
     struct place p = {where, model, out};
     for (int i = 0; tables[i]; i++) {
         for (const struct hf_key *key = tables[i]->key; key && key->names; key++) TRY(read_key(&p, object, key));
-        TRY(read_none(&p, object, tables[i]->none));
+        TRY(read_none(&p, object, tables, i));
     }
     return say_others(&p, object, tables, strict);
 }

@@ -12,6 +12,7 @@
 
 enum hf_use {
     HF_SIZE,    /* a whole number from 1, to an int64_t; null is 0 if `missing` is null */
+    HF_REAL,    /* a number above 0, up to 1e6, to a double; null is 0 likewise */
     HF_FLAG,    /* true or false, stored in an int64_t */
     HF_MUST,    /* must have one of the values in `wanted`: the model computes no other */
     HF_READ     /* the model's own code reads this key */
@@ -23,10 +24,11 @@ struct hf_key {
     const char *names;                   /* "n_head|num_attention_heads": alternative names of the key */
     enum hf_use use;
     const char *missing, *wanted;
-    size_t at;                           /* HF_SIZE, HF_FLAG: offset in the struct that is filled */
+    size_t at;                           /* HF_SIZE, HF_REAL, HF_FLAG: offset in the struct that is filled */
 };
 
-/* none: keys that must be null or absent; free: keys that do not change the computation. NULL: no such keys. */
+/* none: keys that must be null or absent, unless an earlier table has them; free: keys that do not change the
+ * computation. NULL: no such keys. */
 struct hf_keys {
     const struct hf_key *key;            /* ends with {NULL} */
     const char *none, *free;

@@ -3,6 +3,7 @@
 #include "lib/base/log.h"
 #include "lib/checkpoint/hf_again.h"
 #include "lib/ops/pieces.h"
+#include "lib/run/recipe.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +30,11 @@ static void name_of(const struct published *row, int part, int layer, char name[
 /* ---- the model's weights: those of a program that is built but not compiled ---- */
 
 static enum status build(const struct hf_weights *kind, const struct checkpoint_model *m, struct program *p) {
-    struct plan plan = {.layers = m->layers, .hidden = m->hidden, .heads = m->heads, .seq = m->seq, .vocab = m->vocab,
-                        .micro_batch = 1, .global_batch = 1};
-    *model_options(&plan) = (struct model_options){
-        .kv_heads = m->kv_heads, .ffn = m->ffn, .rope_theta = m->rope_theta, .experts = m->experts,
-        .experts_per_token = m->experts_per_token, .tie = !m->untied};
+    const struct recipe recipe = {NULL, 0, &kind->model, 1, NULL};
+    struct plan plan;
     program_init(p);
-    return kind->build(&plan, p);
+    TRY(checkpoint_model_plan(m, &recipe, &plan));
+    return kind->model->build(&plan, p);
 }
 
 /* The row of the table that names weight i, and the weight's layer. */

@@ -21,7 +21,7 @@ struct hf_again { const char *name, *as; enum hf_again_when when; };
 struct hf_weights {
     const char *name;                    /* for messages: "Llama" */
     const struct published *names;
-    enum status (*build)(const struct plan *, struct program *);
+    const struct model *model;           /* which builds it; of rows that share options the one that has them */
     /* Read and write config.json. @errors E_DATA: no file; E_FORMAT: a model that Trivium does not compute; E_IO,
      * E_MEMORY */
     enum status (*config_read)(const char *path, struct checkpoint_model *out);

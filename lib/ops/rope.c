@@ -2,6 +2,34 @@
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
+#include <math.h>
+
+static const double TURN = 6.283185307179586;
+
+/* The pair, a real number, that turns around r times in a context. */
+static double pair_of(const struct rope_rule *rule, double half, double r) {
+    return half * log(rule->context / (r * TURN)) / log(rule->theta);
+}
+
+/* How much of a pair is slowed: 1 all, 0 nothing. */
+static double slowed_part(const struct rope_rule *rule, int64_t half, int64_t pair, double speed) {
+    if (rule->scaling == ROPE_LINEAR) return 1;
+    if (rule->scaling == ROPE_LLAMA3)
+        return fmin(fmax((rule->fast - rule->context * speed / TURN) / (rule->fast - rule->slow), 0), 1);
+    double n = (double)half, first = fmax(floor(pair_of(rule, n, rule->fast)), 0),
+           last = fmin(ceil(pair_of(rule, n, rule->slow)), 2 * n - 1);
+    if (first == last) last += 0.001;                           /* as the reference does */
+    return fmin(fmax(((double)pair - first) / (last - first), 0), 1);
+}
+
+void rope_speeds(const struct rope_rule *rule, int64_t half, double *speed) {
+    for (int64_t i = 0; i < half; i++) {
+        speed[i] = pow(rule->theta, -(double)i / (double)half);
+        if (rule->scaling == ROPE_UNSCALED) continue;
+        double k = slowed_part(rule, half, i, speed[i]);
+        speed[i] = speed[i] * (1 - k) + speed[i] / rule->factor * k;
+    }
+}
 
 struct rope_sizes rope_sizes(const struct call *call) {
     const struct shape *x = &call->in[0].type->shape;

@@ -7,16 +7,13 @@ kernel CPU(rope_forward), CPU(rope_backward_input);
 /* Pairs that a thread processes at a time. */
 enum { PAIRS = COLUMNS };
 
-/* Each pair's speed: the difference of its angles at two neighboring positions. */
-static void speeds(const struct call *call, double *speed) {
-    int64_t half = rope_sizes(call).D / 2;
-    for (int64_t i = 0; i < half; i++) speed[i] = pow(call->step->rope.theta, -(double)i / (double)half);
-}
+static void speeds(const struct call *call) { rope_speeds(&call->step->rope, rope_sizes(call).D / 2, call->work); }
 
-static void angles(real *cosine, real *sine, const double *speed, int64_t place, int64_t n) {
+/* scale: of both. */
+static void angles(real *cosine, real *sine, double scale, const double *speed, int64_t place, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         double angle = (double)place * speed[i];
-        cosine[i] = (real)cos(angle), sine[i] = (real)sin(angle);
+        cosine[i] = (real)(scale * cos(angle)), sine[i] = (real)(scale * sin(angle));
     }
 }
 
@@ -38,11 +35,11 @@ static void copy(elem *to, const elem *from, int64_t n, int add) {
 static void turn_position(const struct call *call, const elem *x, elem *y, int64_t t, int way, int add) {
     struct rope_sizes s = rope_sizes(call);
     int64_t half = s.D / 2, place = axis_global(&call->in[0].type->shape.axis[1], t);
-    const double *speed = call->work;
+    const double *speed = call->work, scale = rope_attention(&call->step->rope);
     real cosine[PAIRS], sine[PAIRS];
     for (int64_t first = 0; first < half; first += PAIRS) {
         int64_t n = min64(PAIRS, half - first);
-        angles(cosine, sine, speed + first, way * place, n);
+        angles(cosine, sine, scale, speed + first, way * place, n);
         for (int64_t b = 0; b < s.B; b++)
             for (int64_t h = 0; h < s.turned; h++) {
                 int64_t at = ((b * s.T + t) * s.heads + h) * s.D + first;
@@ -56,7 +53,7 @@ static void turn_position(const struct call *call, const elem *x, elem *y, int64
 }
 
 enum status CPU(rope_forward)(const struct call *call) {
-    speeds(call, call->work);
+    speeds(call);
 #pragma omp parallel for
     for (int64_t t = 0; t < rope_sizes(call).T; t++)
         turn_position(call, call->in[0].data, call->out[0].data, t, 1, false);
@@ -65,7 +62,7 @@ enum status CPU(rope_forward)(const struct call *call) {
 
 enum status CPU(rope_backward_input)(const struct call *call) {
     int add = accumulates(call, 0);
-    speeds(call, call->work);
+    speeds(call);
 #pragma omp parallel for
     for (int64_t t = 0; t < rope_sizes(call).T; t++)
         turn_position(call, call->dout[0].data, call->din[0].data, t, -1, add);

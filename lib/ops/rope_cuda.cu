@@ -11,12 +11,13 @@ enum { THREADS = 256, MAX_PAIRS = ROPE_CUDA_MAX_D / 2 };
 /* The global positions of a shard of the sequence, as in axis_global. */
 struct places { int64_t first, turn, jump; };
 
-/* Each pair's speed: the difference of its angles at two neighboring positions. The host computes the speeds. */
-struct speeds { double of_pair[MAX_PAIRS]; };
+/* Each pair's speed, and the factor of cosines and sines. The host computes the speeds. */
+struct speeds { double of_pair[MAX_PAIRS], scale; };
 
-static struct speeds speeds_of(double theta, int64_t half) {
+static struct speeds speeds_of(const struct rope_rule *rule, int64_t half) {
     struct speeds s;
-    for (int64_t i = 0; i < half; i++) s.of_pair[i] = pow(theta, -(double)i / (double)half);
+    rope_speeds(rule, half, s.of_pair);
+    s.scale = rope_attention(rule);
     return s;
 }
 
@@ -36,7 +37,7 @@ rope_block_per_position(elem *y, const elem *x, const struct speeds speeds, stru
     int64_t t = blockIdx.x, place = places.first + t + (t >= places.turn ? places.jump : 0);
     for (int i = threadIdx.x; i < half; i += blockDim.x) {
         double angle = (double)(way * place) * speeds.of_pair[i];
-        cosine[i] = (real)cos(angle), sine[i] = (real)sin(angle);
+        cosine[i] = (real)(speeds.scale * cos(angle)), sine[i] = (real)(speeds.scale * sin(angle));
     }
     __syncthreads();
     for (int64_t i = threadIdx.x; i < s.B * s.turned * half; i += blockDim.x) {
@@ -54,7 +55,7 @@ static enum status turn(const struct call *call, const void *x, void *y, int way
     const struct axis *t = &call->in[0].type->shape.axis[1];
     struct places places = {t->first, t->turn, t->jump};
     return LAUNCHED(rope_block_per_position, (unsigned)s.T, THREADS, 0, stream_of(call), (elem *)y, (const elem *)x,
-                    speeds_of(call->step->rope.theta, s.D / 2), s, places, way, accumulate);
+                    speeds_of(&call->step->rope, s.D / 2), s, places, way, accumulate);
 }
 
 enum status CUDA(rope_forward)(const struct call *call) {

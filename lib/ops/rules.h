@@ -43,8 +43,13 @@ struct norm_rule { double eps; };
 /* scale: the factor of every element. */
 struct scale_rule { double by; };
 
-/* rope: the base of its angles. */
-struct rope_rule { double theta; };
+/* rope: the base of its angles, and how they are slowed (rope.h). attention: 0 stands for 1. */
+enum rope_scaling { ROPE_UNSCALED, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN };
+struct rope_rule {
+    double theta;
+    enum rope_scaling scaling;
+    double factor, context, slow, fast, attention;
+};
 
 /* linear_cross_entropy. */
 struct head_rule { int64_t rows; };      /* tokens whose logits exist at a time; 0: all */

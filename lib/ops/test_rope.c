@@ -49,6 +49,43 @@ static void check_formula(void) {
     op_case_free(&c);
 }
 
+/* Six pairs: the numbers of transformers' _compute_*_parameters, in fp64. */
+TEST(test_rope_slows_as_the_reference) {
+    const struct { struct rope_rule rule; double speed[6]; } cases[] = {
+        {{100, ROPE_LINEAR, 4, 0, 0, 0, 0},
+         {0.25, 0.11603972084031947, 0.053860867250797098, 0.025, 0.01160397208403195, 0.0053860867250797081}},
+        {{100, ROPE_LLAMA3, 8, 64, 1, 4, 0},
+         {1, 0.46415888336127786, 0.10198935907779744, 0.013042256043820465, 0.0058019860420159752,
+          0.002693043362539854}},
+        {{100, ROPE_YARN, 4, 64, 0.5, 8, 0},
+         {1, 0.37712909273103828, 0.13465216812699274, 0.043750000000000004, 0.01160397208403195,
+          0.0053860867250797081}},
+        {{100, ROPE_YARN, 4, 4, 1, 32, 0},
+         {1, 0.11603972084031947, 0.053860867250797098, 0.025, 0.01160397208403195, 0.0053860867250797081}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double speed[6];
+        rope_speeds(&cases[i].rule, 6, speed);
+        for (int k = 0; k < 6; k++) assert_close(speed[k] / cases[i].speed[k], 1, 1e-14);
+    }
+}
+
+/* Cosines and sines have the factor in both directions. */
+TEST(test_rope_attention_multiplies) {
+    struct op_case c, scaled;
+    make_queries(&c, FP64);
+    make_queries(&scaled, FP64);
+    scaled.step.rope.attention = 1.25;
+    op_case_run_all(&c);
+    op_case_run_all(&scaled);
+    for (int i = 0; i < B * T * H * D; i++) {
+        assert_close(((double *)scaled.out[0].data)[i], 1.25 * ((double *)c.out[0].data)[i], 1e-14);
+        assert_close(((double *)scaled.din[0].data)[i], 1.25 * ((double *)c.din[0].data)[i], 1e-14);
+    }
+    op_case_free(&c);
+    op_case_free(&scaled);
+}
+
 /* 6 channels are three pairs; 140 are more pairs than a thread processes at a time. */
 TEST(test_rope_is_its_formula) {
     for (D = 6; D <= 140; D += 134) check_formula();
@@ -100,4 +137,5 @@ TEST(test_rope_refuses_half_a_pair) {
 
 TESTS(unit_test(test_rope_gradient_is_the_slope), unit_test(test_rope_in_every_precision),
       unit_test(test_rope_is_its_formula), unit_test(test_rope_products_depend_on_the_distance),
+      unit_test(test_rope_slows_as_the_reference), unit_test(test_rope_attention_multiplies),
       unit_test(test_rope_shard_is_turned_as_the_whole), unit_test(test_rope_refuses_half_a_pair))

@@ -59,7 +59,7 @@ static void make_swiglu(struct op_case *c, enum dtype d) {
 static void make_rope(struct op_case *c, enum dtype d) {
     int heads = 1 + s.C / 256, D = 2 * ((s.C / heads + 1) / 2);
     op_case_start(c, &op_rope, 1);
-    c->step.rope.theta = 100;
+    c->step.rope = (struct rope_rule){100, s.T % 4 == 3 ? ROPE_YARN : ROPE_UNSCALED, 4, 16, 0.5, 8, 1.2};
     struct type x = s.T % 4 == 1 ? op_type(d, "BTHD", s.B, s.first_t + s.T + 2, heads, D)
                                  : op_type(d, "BT2JD", s.B, s.first_t + s.T + 2, 2, heads, D);
     x = op_type_part(x, 'T', s.first_t, s.T);

@@ -15,7 +15,7 @@ static struct axis axis_of(const struct plan *c, char tag) {
     if (tag == 'T') return axis_whole('T', c->seq);
     if (tag == 'C') return axis_whole('C', c->hidden);
     if (tag == 'H') return axis_whole('H', c->heads);
-    if (tag == 'D') return axis_whole('D', c->hidden / c->heads);
+    if (tag == 'D') return axis_whole('D', plan_head_dim(c));
     if (tag == 'J') return axis_whole('J', plan_kv_heads(c));
     if (tag == 'K' || tag == 'F') return axis_whole(tag, plan_ffn(c));
     if (tag == 'E') return axis_whole('E', model_options(c)->experts);
@@ -67,6 +67,7 @@ static void set_rule(const struct plan *plan, struct step *s, const char *site) 
     if (dropout) dropout->stream = rng_stream(site);
     if (s->op->rule == RULE_ATTENTION) s->attention.core = (enum attention_core)plan->attention_core;
     if (s->op->rule == RULE_HEAD) s->head.rows = plan->loss_chunk;
+    if (s->op->rule == RULE_NORM) s->norm.eps = model_options(plan)->norm_eps;
     if (s->op->rule == RULE_ROPE) s->rope.theta = (double)model_options(plan)->rope_theta;
     if (s->op->rule == RULE_MOE) s->moe = moe_rule(plan);
 }

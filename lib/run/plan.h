@@ -39,10 +39,10 @@ struct own_options { const struct option *option; int n; size_t bytes; };
 /* Options that several owners share, at the start of the plan's `own`: those of all models, of all techniques that sum
  * gradients, of all techniques that offload, and of lib/comm. */
 struct model_options {
-    int64_t kv_heads, ffn, rope_theta;   /* plan_kv_heads and plan_ffn replace a 0 */
+    int64_t kv_heads, head_dim, ffn, rope_theta;   /* plan_kv_heads, plan_head_dim and plan_ffn replace a 0 */
     int64_t experts, experts_per_token;  /* experts 0: a dense MLP */
     int64_t moe_group;                   /* 0: plan_moe_group */
-    double capacity, aux_loss, z_loss, dropout;
+    double capacity, aux_loss, z_loss, dropout, norm_eps;
     int moe_packed;                      /* rows of experts without empty places (moe_pack.h) */
     int attention, dropout_masks;        /* enum plan_attention; enum plan_masks */
     int tie;                             /* the head's matrix is the embedding's */
@@ -187,6 +187,9 @@ static inline int64_t plan_replica_ranks(const struct plan *p) {
  *  number of hidden units of the MLP. */
 static inline int64_t plan_kv_heads(const struct plan *p) {
     return model_options(p)->kv_heads ? model_options(p)->kv_heads : p->heads;
+}
+static inline int64_t plan_head_dim(const struct plan *p) {
+    return model_options(p)->head_dim ? model_options(p)->head_dim : p->hidden / p->heads;
 }
 static inline int64_t plan_ffn(const struct plan *p) {
     return model_options(p)->ffn ? model_options(p)->ffn : 4 * p->hidden;

@@ -11,25 +11,27 @@
 static const struct option OPTIONS[] = {
     {"model", OPTION_TEXT, "tiny", 0, 0, NULL, "",
      "preset: tiny, gpt2-124m, gpt2-350m, gpt2-774m, gpt2-1558m, gpt3-125m ... gpt3-175b, mt-nlg-530b, tinyllama-1.1b, "
-     "llama2-7b, llama2-13b, llama2-70b, llama3-8b, llama3-70b, mixtral-8x7b, bert-base, bert-large, t5-small, "
-     "t5-base, t5-large, dlrm-criteo, wide-deep; sizes below override it",
-     "model", AT(model)},
+     "llama2-7b, llama2-13b, llama2-70b, llama3-8b, llama3-70b, llama3.1-8b, llama3.2-1b, mistral-7b, "
+     "mistral-nemo-12b, qwen2.5-0.5b, qwen2.5-7b, smollm2-135m, mixtral-8x7b, bert-base, bert-large, t5-small, "
+     "t5-base, t5-large, dlrm-criteo, wide-deep; sizes below override it", "model", AT(model)},
     {"arch", OPTION_TEXT, "", 0, 0, NULL, "",
      "gpt, llama, mixtral, bert, t5, dlrm or wide-deep: the architecture to use when several define --model NAME (all "
-     "define tiny); default: the first",
-     "model", AT(arch_name)},
+     "define tiny); default: the first", "model", AT(arch_name)},
     {"layers", OPTION_INT, NULL, 1, 10000, NULL, "", "transformer layers; of t5 half encode, half decode", "model",
      AT(layers)},
     {"hidden", OPTION_INT, NULL, 1, 1e6, NULL, "channels", "width of the residual stream", "model", AT(hidden)},
     {"heads", OPTION_INT, NULL, 1, 1e6, NULL, "", "attention heads; must divide hidden", "model", AT(heads)},
     {"kv-heads", OPTION_INT, "0", 0, 1e6, NULL, "",
      "llama: heads of keys and values, each shared by as many heads (grouped-query attention); must divide heads; 0: "
-     "as many as heads",
-     "model", SHARED(model.kv_heads)},
+     "as many as heads", "model", SHARED(model.kv_heads)},
+    {"head-dim", OPTION_INT, "0", 0, 1e6, NULL, "channels", "llama: channels of a head; 0: hidden / heads", "model",
+     SHARED(model.head_dim)},
     {"ffn", OPTION_INT, "0", 0, 1e7, NULL, "channels", "hidden units of the MLP; 0: 4 hidden", "model",
      SHARED(model.ffn)},
     {"rope-theta", OPTION_INT, "10000", 2, 1e12, NULL, "", "llama: base of the angles of rotary positions", "model",
      SHARED(model.rope_theta)},
+    {"norm-eps", OPTION_REAL, "0", 0, 1e6, NULL, "", "added to a norm's variance; 0: bert 1e-12, t5 1e-6, others 1e-5",
+     "model", SHARED(model.norm_eps)},
     {"experts", OPTION_INT, "0", 0, 1e6, NULL, "",
      "experts of each layer, in place of one MLP; a router sends each token to some of them; 0: a dense MLP", "model",
      SHARED(model.experts)},
@@ -44,8 +46,7 @@ static const struct option OPTIONS[] = {
      "model", SHARED(model.capacity)},
     {"moe-packed", OPTION_BOOL, "off", 0, 0, NULL, "",
      "rows of experts directly after one another, without empty places: with --capacity 0 dropless, at the cost of the "
-     "rows that there are",
-     "model", SHARED(model.moe_packed)},
+     "rows that there are", "model", SHARED(model.moe_packed)},
     {"aux-loss", OPTION_REAL, "0.01", 0, 1e6, NULL, "", "weight of the loss that evens out the load of experts",
      "model", SHARED(model.aux_loss)},
     {"z-loss", OPTION_REAL, "0.001", 0, 1e6, NULL, "", "weight of the loss that keeps the router's logits small",
@@ -60,12 +61,10 @@ static const struct option OPTIONS[] = {
     {"tie", OPTION_BOOL, "on", 0, 0, NULL, "",
      "the head's matrix is the embedding's, as in GPT-2; off: a matrix of its own, which asynchronous pipelines need",
      "model", SHARED(model.tie)},
-
     {"dropout-masks", OPTION_CHOICE, "redraw", 0, 0, "redraw|store", "",
      "redraw draws them again in backward, from the counter; store keeps them, as most frameworks do, and materialised "
      "attention's dropped probabilities (blocked attention always redraws: it stores nothing T x T)",
      "model", SHARED(model.dropout_masks)},
-
     {"loss-chunk", OPTION_INT, "-1", -1, 1e12, NULL, "tokens",
      "tokens of a microbatch whose logits exist at a time, so that head and loss are one operation (cpu only). 0: all "
      "of them, two operations; -1: on cpu as many as hidden, in fp32 and fp64 at least 1024, else 0",
@@ -76,8 +75,7 @@ static const struct option OPTIONS[] = {
      AT(global_batch)},
     {"micro-batch", OPTION_INT, "0", PLAN_AUTO, 1e12, "auto", "sequences",
      "sequences per microbatch of a rank; 0: all of its share, or at least 2 pp microbatches; auto: the fastest on the "
-     "cluster that memory-limit has room for",
-     "training", AT(micro_batch)},
+     "cluster that memory-limit has room for", "training", AT(micro_batch)},
     {"lr", OPTION_REAL, "5e-4", 0, 1e6, NULL, "", "peak learning rate", "training", AT(lr)},
     {"min-lr", OPTION_REAL, "-1", -1, 1e6, NULL, "", "learning rate at the last step; -1: lr / 10", "training",
      AT(min_lr)},
@@ -101,8 +99,7 @@ static const struct option OPTIONS[] = {
 
     {"sums", OPTION_CHOICE, "fast", 0, 0, "fast|fixed", "",
      "fixed: the same bits in every layout, losses and weights, whatever dp, tp, pp, zero, schedule, micro-batch and "
-     "threads are; costs time and memory (cpu; fp32, or bf16 with grad-fp32; powers of two)",
-     "precision", AT(sums)},
+     "threads are; costs time and memory (cpu; fp32, or bf16 with grad-fp32; powers of two)", "precision", AT(sums)},
 
     {"dp", OPTION_INT, "0", 0, 1e7, NULL, "ranks", "data parallel replicas; 0: world / (tp cp pp)", "parallelism",
      AT(mesh.dp)},
@@ -115,8 +112,7 @@ static const struct option OPTIONS[] = {
      "parallelism", AT(mesh.cp_heads)},
     {"ep", OPTION_INT, "1", 1, 1e6, NULL, "ranks",
      "expert parallel size: this many neighbors of the dp x cp replicas shard the experts; adds no ranks",
-     "parallelism",
-     AT(mesh.ep)},
+     "parallelism", AT(mesh.ep)},
     {"pp", OPTION_INT, "1", 1, PLAN_MAX_STAGES, NULL, "ranks", "pipeline stages", "parallelism", AT(mesh.pp)},
     {"bucket-mb", OPTION_REAL, "25", 0.000001, 1e6, NULL, "MiB", "dp, zero: size of a gradient bucket", "parallelism",
      SHARED(grad.bucket_mb)},
@@ -143,8 +139,7 @@ static const struct option OPTIONS[] = {
      "machine", AT(device)},
     {"comm", OPTION_CHOICE, "auto", 0, 0, "auto|mpi|nccl", "",
      "cuda: transport of device memory; mpi stages it through the host, and lets ranks share a GPU; auto: nccl "
-     "where each rank has a GPU, or NCCL lets ranks share one",
-     "machine", AT(comm)},
+     "where each rank has a GPU, or NCCL lets ranks share one", "machine", AT(comm)},
     {"attention-core", OPTION_CHOICE, "auto", 0, 0, "auto|own|cudnn", "",
      "cuda, blocked attention: this project's own kernels, or cuDNN's; auto: cuDNN's where it has them", "machine",
      AT(attention_core)},
@@ -152,8 +147,7 @@ static const struct option OPTIONS[] = {
      "machine", AT(fuse)},
     {"gemm", OPTION_CHOICE, "packed", 0, 0, "packed|plain", "",
      "cpu: matrix products by fast packed kernels, or by three plain loops that can be read in a minute and take much "
-     "longer",
-     "machine", AT(gemm)},
+     "longer", "machine", AT(gemm)},
     {"gemm-algorithms", OPTION_TEXT, "", 0, 0, NULL, "",
      "cuda: a file of the fastest of cuBLASLt's algorithms for each product; products that it lacks are timed before "
      "the first step, and added. Runs with one file have the same bits; empty: the library's first choice",
@@ -168,15 +162,13 @@ static const struct option OPTIONS[] = {
     {"ranks-per-node", OPTION_INT, "0", 0, 1e6, NULL, "ranks",
      "emulate nodes of this many ranks: for what depends on nodes, and is counted by them; 0: nodes are hosts, and "
      "in show mesh 8 ranks",
-     "machine",
-     SHARED(comm.ranks_per_node)},
+     "machine", SHARED(comm.ranks_per_node)},
     {"link-inside", OPTION_TEXT, "", 0, 0, NULL, "",
      "emulate links within a node: latency and bandwidth, such as 20us,10GB/s; empty: as they are", "machine",
      SHARED(comm.link_inside)},
     {"link-between", OPTION_TEXT, "", 0, 0, NULL, "",
      "emulate links between nodes: latency, bandwidth, and whether each rank has its own NIC or a node's ranks share "
-     "one: 2ms,50MB/s,node; empty: as they are",
-     "machine", SHARED(comm.link_between)},
+     "one: 2ms,50MB/s,node; empty: as they are", "machine", SHARED(comm.link_between)},
     {"placement", OPTION_CHOICE, "block", 0, 0, "block|cyclic", "",
      "of ranks on emulated nodes: neighbors on one node, or dealt round the nodes", "machine", SHARED(comm.placement)},
     {"threads", OPTION_INT, "0", 0, 4096, NULL, "",

@@ -30,9 +30,9 @@ static const struct model_format *format_of(const struct recipe *r, const char *
 
 static enum status set_sizes(struct from *f, const struct checkpoint_model *m) {
     const char *name;
-    char value[24];
+    char value[MODEL_VALUE_MAX];
     TRY(from_set(f, "arch", m->arch[0] ? m->arch : "gpt"));
-    for (int i = 0; i < N_MODEL_SIZES; i++)
+    for (int i = 0; i < N_MODEL_OPTIONS; i++)
         if (checkpoint_model_option(m, i, &name, value)) TRY(from_set(f, name, value));
     return m->dropless ? from_set(f, "capacity", "0") : OK;
 }
@@ -43,6 +43,8 @@ static const struct training { const char *type, *dropout, *usual; } TRAINING[] 
     {"bert", "hidden_dropout_prob attention_probs_dropout_prob", "0.1"},
     {"t5", "dropout_rate", "0.1"},
     {"llama", "attention_dropout", "0"},
+    {"mistral", "attention_dropout", "0"},
+    {"qwen2", "attention_dropout", "0"},
     {"mixtral", "attention_dropout output_router_logits", "0"},
 };
 

@@ -80,8 +80,12 @@ TEST(test_a_config_json_is_options) {
     assert_options("arch=llama layers=30 hidden=576 heads=9 kv-heads=3 ffn=1536 seq=8192 vocab=49152 tie=on "
                    "rope-theta=100000");
     assert_row("hidden_size", "read");
-    assert_row("rms_norm_eps", "as the model computes it");
+    assert_row("rms_norm_eps", "read");
     assert_row("torch_dtype", "does not matter here");
+    assert_ok(read_text("config.json", LLAMA "\"rms_norm_eps\": 1e-06, \"mlp_bias\": true, \"head_dim\": 80, "
+                        "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0, "
+                        "\"original_max_position_embeddings\": 2048}}", "", ""));
+    assert_options("arch=llama head-dim=80 norm-eps=1e-06 mlp-bias=on rope-scaling=yarn:4:2048");
     assert_ok(read_text("config.json", GPT2 "}", "", ""));
     assert_options("arch=gpt layers=12 hidden=768 heads=12 seq=1024 vocab=50257 tie=on dropout=0.1");
     assert_ok(read_text("config.json", GPT2 ", \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0.0}", "", ""));
@@ -90,13 +94,14 @@ TEST(test_a_config_json_is_options) {
 
 /* Keys that change the numbers and have no option are refused by name, all of them in the table, unless ignored. */
 TEST(test_a_config_json_that_cannot_be_said) {
-    static const char other[] = LLAMA "\"rms_norm_eps\": 1e-06, \"mlp_bias\": true}";
-    assert_fails(read_text("config.json", other, "", ""), E_FORMAT, "rms_norm_eps is 1e-6",
-                 "2 keys cannot be said: rms_norm_eps, mlp_bias; --ignore KEY");
-    assert_row("mlp_bias", "cannot be said: mlp_bias is true; Trivium's llama has false");
-    assert_fails(read_text("config.json", other, "mlp_bias", ""), E_FORMAT, "--ignore rms_norm_eps leaves the key out");
-    assert_ok(read_text("config.json", other, "mlp_bias,rms_norm_eps", ""));
-    assert_row("mlp_bias", "ignored");
+    static const char other[] = LLAMA "\"partial_rotary_factor\": 0.5, \"is_causal\": false}";
+    assert_fails(read_text("config.json", other, "", ""), E_FORMAT, "partial_rotary_factor is 0.5",
+                 "2 keys cannot be said: partial_rotary_factor, is_causal; --ignore KEY");
+    assert_row("is_causal", "cannot be said: is_causal is false; Trivium's llama has true");
+    assert_fails(read_text("config.json", other, "is_causal", ""), E_FORMAT,
+                 "--ignore partial_rotary_factor leaves the key out");
+    assert_ok(read_text("config.json", other, "is_causal,partial_rotary_factor", ""));
+    assert_row("is_causal", "ignored");
     assert_fails(read_text("config.json", LLAMA "\"rms_norm_eps\": 1e-05}", "mlp_biass", ""), E_USAGE,
                  "ignore=mlp_biass", "no such key");
     assert_fails(read_text("config.json", GPT2 ", \"attn_pdrop\": 0.2}", "", ""), E_FORMAT, "another dropout",
@@ -104,7 +109,7 @@ TEST(test_a_config_json_that_cannot_be_said) {
     assert_fails(read_text("config.json", LLAMA "\"rms_norm_eps\": 1e-05, \"attention_dropout\": 0.1}", "", ""),
                  E_FORMAT, "dropout of attention alone");
     assert_fails(read_text("config.json", "{\"model_type\": \"mamba\"}", "", ""), E_FORMAT, "model_type is mamba",
-                 "reads gpt2, llama, mixtral, bert, t5");
+                 "reads gpt2, llama, mistral, qwen2, mixtral, bert, t5");
 }
 
 /* The command line wins; two files that differ, or a preset and a file of sizes, are refused. */

@@ -19,7 +19,7 @@ static struct step *last_step(struct builder *b) { return &b->p->steps[b->p->n_s
 static int norm(struct builder *b, const char *name, const char *gain, const char *bias, int x) {
     int y = build_step(b, &op_layernorm, name, (struct inputs){x, NONE, build_vector(b, gain, "C", 1),
                                                                build_vector(b, bias, "C", 0)});
-    last_step(b)->norm.eps = 1e-12;
+    if (!last_step(b)->norm.eps) last_step(b)->norm.eps = 1e-12;
     return y;
 }
 
@@ -90,6 +90,9 @@ static enum status check(const struct plan *plan) {
         return FAIL(E_CONFIG,
                     "kv-heads=%" PRId64 ": every head of bert has keys of its own; use arch llama, or leave it out",
                     m->kv_heads);
+    if (m->head_dim)
+        return FAIL(E_CONFIG, "head-dim=%" PRId64 ": heads of bert have hidden / heads channels; use arch llama, or "
+                    "leave it out", m->head_dim);
     if (m->experts)
         return FAIL(E_CONFIG, "experts=%" PRId64 ": bert has one MLP a layer; use arch gpt, or leave it out",
                     m->experts);

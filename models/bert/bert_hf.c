@@ -31,7 +31,7 @@ enum status bert_hf_check(const struct checkpoint_model *m) {
 }
 
 static const struct hf_weights BERT = {
-    .name = "BERT", .names = bert_published, .build = bert_build, .config_read = bert_hf_config_read,
+    .name = "BERT", .names = bert_published, .model = &model_bert, .config_read = bert_hf_config_read,
     .config_write = bert_hf_config_write, .check = bert_hf_check, .is_left_out = is_left_out, .again = AGAIN,
     .old_name = old_name};
 
@@ -42,3 +42,9 @@ enum status bert_hf_import(const char *path, int64_t heads, const char *save, st
 enum status bert_hf_export(const struct checkpoint_reader *r, enum dtype dtype, const char *path) {
     return hf_weights_export(&BERT, r, dtype, path, HF_SHARD_BYTES);
 }
+
+/* Files of other projects that hold a BERT. */
+const struct model_format bert_formats[] = {
+    {"hf", bert_hf_import, bert_hf_export, "bert", bert_hf_check, bert_hf_config_read},
+    {0},
+};

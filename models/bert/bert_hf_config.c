@@ -6,7 +6,7 @@
 
 /* ---- what config.json says ---- */
 
-struct said { struct checkpoint_model model; int64_t tied; };
+struct said { struct checkpoint_model model; int64_t tied; double eps; };
 #define AT(field) offsetof(struct said, field)
 
 /* position_embedding_type: only transformers 4 reads this key. */
@@ -20,7 +20,7 @@ static const struct hf_key KEYS[] = {
     {"intermediate_size", HF_SIZE, NULL, NULL, AT(model.ffn)},
     {"tie_word_embeddings", HF_FLAG, "true", NULL, AT(tied)},
     {"hidden_act", HF_MUST, "gelu", "gelu", 0},
-    {"layer_norm_eps", HF_MUST, "1e-12", "1e-12", 0},
+    {"layer_norm_eps", HF_REAL, "1e-12", NULL, AT(eps)},
     {"type_vocab_size", HF_MUST, "2", "2", 0},
     {"position_embedding_type", HF_MUST, "absolute", "absolute", 0},
     {"is_decoder", HF_MUST, "false", "false", 0},
@@ -37,6 +37,7 @@ static enum status read_config(const char *path, const json_t *config, struct ch
     *out = s.model;
     strcpy(out->arch, "bert");
     out->untied = !s.tied;
+    checkpoint_model_say_real(out, "norm-eps", s.eps, 1e-12);
     if (out->ffn == 4 * out->hidden) out->ffn = 0;
     return checkpoint_model_check(out, path);
 }
@@ -52,12 +53,13 @@ enum status bert_hf_config_read(const char *path, struct checkpoint_model *out) 
 /* ---- writing ---- */
 
 enum status bert_hf_config_write(const char *path, const struct checkpoint_model *m, enum dtype dtype) {
+    double eps = checkpoint_model_real(m, "norm-eps", 1e-12);
     json_t *config = json_pack(
         "{s:[s], s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:s, s:b, s:s}", "architectures", "BertForMaskedLM",
         "model_type", "bert", "num_hidden_layers", (json_int_t)m->layers, "hidden_size", (json_int_t)m->hidden,
         "intermediate_size", (json_int_t)(m->ffn ? m->ffn : 4 * m->hidden), "num_attention_heads",
         (json_int_t)m->heads, "max_position_embeddings", (json_int_t)m->seq, "vocab_size", (json_int_t)m->vocab,
-        "type_vocab_size", (json_int_t)2, "layer_norm_eps", 1e-12, "hidden_act", "gelu", "position_embedding_type",
+        "type_vocab_size", (json_int_t)2, "layer_norm_eps", eps, "hidden_act", "gelu", "position_embedding_type",
         "absolute", "tie_word_embeddings", !m->untied, "torch_dtype", hf_config_dtype(dtype));
     return hf_config_save(path, config);
 }

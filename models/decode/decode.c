@@ -49,7 +49,8 @@ static bool decode_wanted(const struct plan *plan) {
 
 /* The sizes may come from an untrusted file: no sum of bytes may overflow. */
 static enum status check_cache(const struct plan *p) {
-    double bytes = 2.0 * (double)p->layers * (double)p->seq * (double)p->hidden * sizeof(double), most = 1e15;
+    double width = (double)(p->heads * plan_head_dim(p)), most = 1e15;
+    double bytes = 2.0 * (double)p->layers * (double)p->seq * width * sizeof(double);
     if (bytes < most) return OK;
     return FAIL(E_CONFIG,
                 "layers=%" PRId64 ", seq=%" PRId64 " and hidden=%" PRId64
@@ -166,7 +167,7 @@ static enum status decode_cost(const struct plan *plan, const struct compiled *c
 
 int64_t decode_cache_bytes(const struct plan *p) {
     enum dtype dtype = p->precision == PRECISION_BF16 ? BF16 : p->precision == PRECISION_FP16 ? FP16 : plan_dtype(p);
-    int64_t width = p->hidden / p->heads * plan_kv_heads(p);
+    int64_t width = plan_head_dim(p) * plan_kv_heads(p);
     return 2 * p->layers * p->seq * (width / p->mesh.tp) * (int64_t)dtype_size(dtype);
 }
 

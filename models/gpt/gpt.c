@@ -78,6 +78,9 @@ enum status gpt_build(const struct plan *plan, struct program *p) {
         return FAIL(E_CONFIG,
                     "kv-heads=%" PRId64 ": every head of gpt has keys of its own; use arch llama, or leave it out",
                     model_options(plan)->kv_heads);
+    if (model_options(plan)->head_dim)
+        return FAIL(E_CONFIG, "head-dim=%" PRId64 ": heads of gpt have hidden / heads channels; use arch llama, or "
+                    "leave it out", model_options(plan)->head_dim);
     int wte, x = embedding(&b, &wte);
     for (int64_t l = 0; l < plan->layers; l++) x = layer(&b, (int)l, x);
     head(&b, x, wte);

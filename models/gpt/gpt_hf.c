@@ -83,6 +83,7 @@ static enum status choose_heads(const char *path, const char *config, int64_t he
     TRY(gpt_hf_config_read(config, &said));
     TRY(compare_sizes(config, &said, m));
     m->heads = said.heads, m->ffn = said.ffn, m->untied = said.untied;
+    strcpy(m->more, said.more);
     if (heads == 0 || heads == said.heads) return OK;
     return FAIL(E_CONFIG, "heads=%" PRId64 ", and %s says n_head=%" PRId64 ": leave --heads out", heads, config,
                 said.heads);
@@ -106,7 +107,7 @@ enum status gpt_hf_check(const struct checkpoint_model *m) { return gpt_weights_
 
 static const struct hf_again AGAIN[] = {{"lm_head.weight", "transformer.wte.weight", HF_AGAIN_TIED}, {0}};
 static const struct hf_weights GPT2 = {
-    .name = "GPT-2", .names = gpt_published, .build = gpt_build, .sizes_read = sizes_read,
+    .name = "GPT-2", .names = gpt_published, .model = &model_gpt, .sizes_read = sizes_read,
     .config_write = gpt_hf_config_write, .check = gpt_hf_check, .is_left_out = is_mask, .again = AGAIN,
     .old_name = old_name};
 

@@ -205,7 +205,11 @@ static enum status export(const struct gpt_weights *g, const struct checkpoint_r
     return status;
 }
 
-enum status gpt_llmc_check(const struct checkpoint_model *m) { return gpt_weights_check(m, "llm.c files"); }
+enum status gpt_llmc_check(const struct checkpoint_model *m) {
+    if (m->more[0])
+        return FAIL(E_CONFIG, "this gpt has %s, and llm.c files have 1e-5 and do not say it; use --to hf", m->more);
+    return gpt_weights_check(m, "llm.c files");
+}
 
 enum status gpt_llmc_export(const struct checkpoint_reader *r, enum dtype dtype, const char *path) {
     struct checkpoint_model model = checkpoint_model_of(r);

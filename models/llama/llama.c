@@ -11,36 +11,57 @@
 #include "lib/run/build.h"
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 static int rmsnorm(struct builder *b, const char *name, const char *gain, int x) {
     return build_step(b, &op_rmsnorm, name, (struct inputs){x, NONE, build_vector(b, gain, "C", 1), NONE});
 }
 
-static int linear(struct builder *b, const char *name, const char *weight, const char *axes, double std, int x) {
-    return build_step(b, &op_linear, name, (struct inputs){x, NONE, build_matrix(b, weight, axes, std), NONE});
+/* bias: its name; its axes are those of the output. NULL: there is none. */
+static int linear(struct builder *b, const char *name, const char *weight, const char *axes, double std,
+                  const char *bias, int x) {
+    char out[8];
+    int w = build_matrix(b, weight, axes, std), n = (int)strlen(axes) - 1;
+    snprintf(out, sizeof out, "%.*s", n, axes);
+    return build_step(b, &op_linear, name, (struct inputs){x, NONE, w, bias ? build_vector(b, bias, out, 0) : NONE});
 }
 
-static int residual(struct builder *b, const char *name, int x, int stream) {
-    return build_dropout(b, build_step(b, &op_dropout_residual, name, (struct inputs){x, stream, NONE, NONE}));
+/* bias: of the product whose sum x is, which may be partial. */
+static int residual(struct builder *b, const char *name, const char *bias, int x, int stream) {
+    const struct op *op = bias ? &op_bias_dropout_residual : &op_dropout_residual;
+    return build_dropout(b, build_step(b, op, name,
+                                       (struct inputs){x, stream, bias ? build_vector(b, bias, "C", 0) : NONE, NONE}));
+}
+
+/* llama_build has checked the option. */
+static int turn(struct builder *b, const char *name, int x) {
+    int y = build_step(b, &op_rope, name, (struct inputs){x, NONE, NONE, NONE});
+    (void)rope_rule_read(llama_options(b->plan)->rope_scaling, &b->p->steps[b->p->n_steps - 1].rope);
+    return y;
 }
 
 static int attention_half(struct builder *b, int x, double residual_std) {
     const struct op *core =
         model_options(b->plan)->attention == ATTENTION_BLOCKED ? &op_attention_blocked : &op_attention_materialised;
     int h = rmsnorm(b, "norm1", "norm1.g", x);
-    int q = linear(b, "q", "q.w", "HDC", 0.02, h), kv = linear(b, "kv", "kv.w", "2JDC", 0.02, h);
-    q = build_step(b, &op_rope, "q.turned", (struct inputs){q, NONE, NONE, NONE});
-    kv = build_step(b, &op_rope, "k.turned", (struct inputs){kv, NONE, NONE, NONE});
+    int bias = llama_options(b->plan)->attention_bias;
+    int q = linear(b, "q", "q.w", "HDC", 0.02, bias ? "q.b" : NULL, h),
+        kv = linear(b, "kv", "kv.w", "2JDC", 0.02, bias ? "kv.b" : NULL, h);
+    q = turn(b, "q.turned", q);
+    kv = turn(b, "k.turned", kv);
     h = build_dropout(b, build_step(b, core, "att", (struct inputs){q, kv, NONE, NONE}));
-    return residual(b, "res1", linear(b, "proj", "proj.w", "CHD", residual_std, h), x);
+    h = linear(b, "proj", "proj.w", "CHD", residual_std, NULL, h);
+    return residual(b, "res1", bias == BIAS_ALL ? "proj.b" : NULL, h, x);
 }
 
 static int mlp_half(struct builder *b, int x, double residual_std) {
     int h = rmsnorm(b, "norm2", "norm2.g", x);
-    if (model_options(b->plan)->experts) return residual(b, "res2", build_experts(b, h, true, residual_std), x);
-    h = linear(b, "up", "up.w", "2KC", 0.02, h);
+    if (model_options(b->plan)->experts) return residual(b, "res2", NULL, build_experts(b, h, true, residual_std), x);
+    bool bias = llama_options(b->plan)->mlp_bias;
+    h = linear(b, "up", "up.w", "2KC", 0.02, bias ? "up.b" : NULL, h);
     h = build_step(b, &op_swiglu, "swiglu", (struct inputs){h, NONE, NONE, NONE});
-    return residual(b, "res2", linear(b, "down", "down.w", "CK", residual_std, h), x);
+    h = linear(b, "down", "down.w", "CK", residual_std, NULL, h);
+    return residual(b, "res2", bias ? "down.b" : NULL, h, x);
 }
 
 static int layer(struct builder *b, int index, int x) {
@@ -67,15 +88,22 @@ static void head(struct builder *b, int x, int table) {
 
 /* Rotary positions turn pairs of channels. */
 static enum status refuse_odd_heads(const struct plan *plan) {
-    int64_t channels = plan->hidden / plan->heads;
+    int64_t channels = plan_head_dim(plan);
     if (channels % 2 == 0) return OK;
+    if (model_options(plan)->head_dim)
+        return FAIL(E_CONFIG, "head-dim=%" PRId64 ", and rotary positions turn pairs of channels; use %" PRId64,
+                    channels, channels + 1);
     return FAIL(E_CONFIG, "heads=%" PRId64 " of hidden=%" PRId64 " have %" PRId64 " channels each, and rotary "
                           "positions turn pairs of channels; use hidden %" PRId64,
                 plan->heads, plan->hidden, channels, (channels + 1) * plan->heads);
 }
 
 enum status llama_build(const struct plan *plan, struct program *p) {
+    struct rope_rule rule = {0};
     TRY(refuse_odd_heads(plan));
+    TRY(rope_rule_read(llama_options(plan)->rope_scaling, &rule));
+    if (llama_options(plan)->mlp_bias && model_options(plan)->experts)
+        return FAIL(E_CONFIG, "mlp-bias=on, and experts have no biases; use --mlp-bias off, or --experts 0");
     struct builder b = {plan, p};
     int table, x = embedding(&b, &table);
     for (int64_t l = 0; l < plan->layers; l++) x = layer(&b, (int)l, x);
@@ -84,26 +112,48 @@ enum status llama_build(const struct plan *plan, struct program *p) {
 }
 
 /* ---- counting ---- */
+static int64_t width(const struct plan *c) { return c->heads * plan_head_dim(c); }        /* of all queries */
+static int64_t key_width(const struct plan *c) { return plan_kv_heads(c) * plan_head_dim(c); }
 /* Parameters of the matrices of queries, projection, keys, values and the MLP; with experts: of n experts, and of the
  * router. */
 static int64_t layer_matrices(const struct plan *c, int64_t n) {
-    int64_t C = c->hidden, key_width = plan_kv_heads(c) * (C / c->heads), mlp = 3 * plan_ffn(c) * C;
-    return 2 * C * C + 2 * key_width * C + (model_options(c)->experts ? n * mlp + model_options(c)->experts * C : mlp);
+    int64_t C = c->hidden, mlp = 3 * plan_ffn(c) * C;
+    return 2 * (width(c) + key_width(c)) * C +
+           (model_options(c)->experts ? n * mlp + model_options(c)->experts * C : mlp);
+}
+static int64_t layer_biases(const struct plan *c) {
+    const struct llama_options *o = llama_options(c);
+    return (o->attention_bias ? width(c) + 2 * key_width(c) : 0) + (o->attention_bias == BIAS_ALL ? c->hidden : 0) +
+           (o->mlp_bias ? 2 * plan_ffn(c) + c->hidden : 0);
 }
 int64_t llama_n_params(const struct plan *c) {
     const struct model_options *m = model_options(c);
     int64_t C = c->hidden;
-    return (m->tie ? 1 : 2) * c->vocab * C + c->layers * (layer_matrices(c, m->experts) + 2 * C) + C;
+    return (m->tie ? 1 : 2) * c->vocab * C + c->layers * (layer_matrices(c, m->experts) + layer_biases(c) + 2 * C) + C;
 }
 int64_t llama_matmul_params(const struct plan *c) {
     return c->layers * layer_matrices(c, model_options(c)->experts_per_token) + c->vocab * c->hidden;
 }
 double llama_flops_per_token(const struct plan *c) {
-    return 6.0 * (double)llama_matmul_params(c) + 12.0 * (double)c->layers * (double)c->hidden * (double)c->seq;
+    return 6.0 * (double)llama_matmul_params(c) + 12.0 * (double)c->layers * (double)width(c) * (double)c->seq;
 }
 
+static const struct option OPTIONS[] = {
+    {"rope-scaling", OPTION_TEXT, "none", 0, 0, NULL, "",
+     "llama: slow rotary positions, for texts that are longer than those of the first training, CONTEXT tokens: none, "
+     "linear:FACTOR, llama3:FACTOR:CONTEXT[:LOW:HIGH] or yarn:FACTOR:CONTEXT[:SLOW:FAST[:ATTENTION]]",
+     "model", offsetof(struct llama_options, rope_scaling)},
+    {"attention-bias", OPTION_CHOICE, "none", 0, 0, "none|qkv|all", "",
+     "llama: biases of queries, keys and values (Qwen 2); all: of the projection, too", "model",
+     offsetof(struct llama_options, attention_bias)},
+    {"mlp-bias", OPTION_BOOL, "off", 0, 0, NULL, "", "llama: biases of the MLP", "model",
+     offsetof(struct llama_options, mlp_bias)},
+};
+
+/* Mixtral has the same options, which are Llama's. */
 const struct model model_llama = {
     .name = "llama", .presets = llama_presets, .formats = llama_formats, .published = llama_published,
+    .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct llama_options)},
     .any_seq = true, .build = llama_build, .n_params = llama_n_params, .flops_per_token = llama_flops_per_token};
 
 static enum status mixtral_build(const struct plan *plan, struct program *p) {

@@ -8,11 +8,13 @@
  * With experts (lib/run/build_moe.c) the second half of a layer is x = x + moe(rmsnorm(x)), and each expert is a swiglu
  * MLP. That model is Mixtral. It has its own row in the list of models, because its presets set experts.
  *
- * There are no biases. heads / kv-heads query heads share one head of keys and values (grouped-query attention).
- * Llama has no dropout; here --dropout acts on both residuals and on attention, as in models/gpt/.
+ * There are no biases, unless --attention-bias and --mlp-bias say so (Qwen 2: of q and kv). A head has hidden / heads
+ * channels, or --head-dim. Rotary positions may be slowed (--rope-scaling, lib/ops/rope.h). heads / kv-heads query
+ * heads share one head of keys and values (grouped-query attention). Llama has no dropout; here --dropout acts on both
+ * residuals and on attention, as in models/gpt/.
  *
- * Source: Touvron et al. 2023 (LLaMA; Llama 2); Grattafiori et al. 2024 (Llama 3); Jiang et al. 2024
- * (Mixtral). */
+ * Source: Touvron et al. 2023 (LLaMA; Llama 2); Grattafiori et al. 2024 (Llama 3); Jiang et al. 2023
+ * (Mistral 7B), 2024 (Mixtral); Yang et al. 2024 (Qwen2.5). */
 #pragma once
 
 #include "lib/run/model.h"
@@ -22,12 +24,18 @@ extern const struct model_preset llama_presets[], mixtral_presets[];
 extern const struct model_format llama_formats[], mixtral_formats[];
 extern const struct published llama_published[];
 
+enum llama_bias { BIAS_NONE, BIAS_QKV, BIAS_ALL };   /* ALL: of the projection, too */
+struct llama_options { char rope_scaling[OPTION_TEXT_MAX]; int attention_bias, mlp_bias; };
+static inline const struct llama_options *llama_options(const struct plan *p) {
+    return plan_own(p, &model_llama.options);
+}
+
 /** Build the whole model for the plan's sizes, micro-batch and dtype. @errors E_CONFIG  @collective{none} */
 enum status llama_build(const struct plan *, struct program *out);
 
 /** N of the MFU formula: parameters in matrix products, that is all but the embedding table and the norms. */
 int64_t llama_matmul_params(const struct plan *);
-/** Flops per token, forward and backward, no recomputation: 6 N + 12 L C T.
+/** Flops per token, forward and backward, no recomputation: 6 N + 12 L H D T.
  *  Source: Chowdhery et al. 2022, appendix B. */
 double llama_flops_per_token(const struct plan *);
 /** Parameters of the whole model; a tied head counts once, padding does not count. */

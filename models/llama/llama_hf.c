@@ -16,6 +16,12 @@ enum status llama_hf_check(const struct checkpoint_model *m) {
     if (m->experts_per_token == 1)
         return FAIL(E_CONFIG, "experts-per-token=1: transformers' Mixtral gives that expert weight 1, and Trivium its "
                     "probability; such files have experts-per-token=2 or more");
+    char bias[MODEL_VALUE_MAX], mlp_bias[MODEL_VALUE_MAX];
+    checkpoint_model_said(m, "attention-bias", bias);
+    checkpoint_model_said(m, "mlp-bias", mlp_bias);
+    if (bias[0] && (!strcmp(m->arch, "mixtral") || (mlp_bias[0] && !strcmp(bias, "qkv"))))
+        return FAIL(E_CONFIG, "no model of transformers has attention-bias=%s with %s; use --attention-bias %s", bias,
+                    mlp_bias[0] ? "mlp-bias=on" : "arch mixtral", mlp_bias[0] ? "all" : "none");
     if (strcmp(m->arch, "llama") || !m->experts) return OK;
     return FAIL(E_CONFIG,
                 "this llama has experts=%" PRId64 ", which Hugging Face calls mixtral; train with arch=mixtral",
@@ -24,7 +30,7 @@ enum status llama_hf_check(const struct checkpoint_model *m) {
 
 static const struct hf_again AGAIN[] = {{"lm_head.weight", "model.embed_tokens.weight", HF_AGAIN_TIED}, {0}};
 static const struct hf_weights LLAMA = {
-    .name = "Llama", .names = llama_published, .build = llama_build, .config_read = llama_hf_config_read,
+    .name = "Llama", .names = llama_published, .model = &model_llama, .config_read = llama_hf_config_read,
     .config_write = llama_hf_config_write, .check = llama_hf_check, .is_left_out = is_frequency_table,
     .again = AGAIN};
 
@@ -40,3 +46,17 @@ enum status llama_hf_export_sharded(const struct checkpoint_reader *r, enum dtyp
 enum status llama_hf_export(const struct checkpoint_reader *r, enum dtype dtype, const char *path) {
     return llama_hf_export_sharded(r, dtype, path, HF_SHARD_BYTES);
 }
+
+/* ---- the formats of files that hold one ---- */
+
+const struct model_format llama_formats[] = {
+    {"hf", llama_hf_import, llama_hf_export, "llama", llama_hf_check, llama_hf_config_read},
+    {"hf", llama_hf_import, llama_hf_export, "mistral", llama_hf_check, llama_hf_config_read},
+    {"hf", llama_hf_import, llama_hf_export, "qwen2", llama_hf_check, llama_hf_config_read},
+    {0},
+};
+
+const struct model_format mixtral_formats[] = {
+    {"hf", llama_hf_import, llama_hf_export, "mixtral", llama_hf_check, llama_hf_config_read},
+    {0},
+};

@@ -1,13 +1,13 @@
-/* Weights in Hugging Face's Llama and Mixtral formats: one safetensors file or several with an index, with their
- * config.json (lib/checkpoint/hf_files.h).
+/* Weights in Hugging Face's formats of Llama, Mixtral, Mistral and Qwen 2: one safetensors file or several with an
+ * index, with their config.json (lib/checkpoint/hf_files.h).
  *
  * llama_published.c has the names. One weight of Trivium is one tensor of these files, or several in a row: keys and
  * values, gate and up, the experts' matrices. No tensor is transposed. Both projects rotate pairs of channels that are
  * half a head apart.
  * Import reads F64, F32, BF16 and F16. It leaves out tables of rotary frequencies (old files have them), and a tied
  * lm_head that equals the embedding byte by byte. It refuses any other tensor, a missing or misshapen one, and a
- * config.json of another function: biases, another activation, another epsilon than 1e-5, scaled positions, a sliding
- * window.
+ * config.json of another function: another activation, positions scaled in another way than those of lib/ops/rope.h, a
+ * sliding window. Export writes a Mistral as the Llama that it is.
  *
  * Source: huggingface/transformers, models/llama/modeling_llama.py and configuration_llama.py. */
 #pragma once

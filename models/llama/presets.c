@@ -11,6 +11,25 @@ const struct model_preset llama_presets[] = {
      "layers=32 hidden=4096 heads=32 kv-heads=8 ffn=14336 seq=8192 vocab=128256 rope-theta=500000 tie=off"},
     {"llama3-70b",
      "layers=80 hidden=8192 heads=64 kv-heads=8 ffn=28672 seq=8192 vocab=128256 rope-theta=500000 tie=off"},
+    {"llama3.1-8b",
+     "layers=32 hidden=4096 heads=32 kv-heads=8 ffn=14336 seq=131072 vocab=128256 rope-theta=500000 "
+     "rope-scaling=llama3:8:8192 tie=off"},
+    {"llama3.2-1b",
+     "layers=16 hidden=2048 heads=32 kv-heads=8 ffn=8192 seq=131072 vocab=128256 rope-theta=500000 "
+     "rope-scaling=llama3:32:8192 tie=on"},
+    {"mistral-7b",                                                                 /* version 0.3 */
+     "layers=32 hidden=4096 heads=32 kv-heads=8 ffn=14336 seq=32768 vocab=32768 rope-theta=1000000 tie=off"},
+    {"mistral-nemo-12b",
+     "layers=40 hidden=5120 heads=32 kv-heads=8 head-dim=128 ffn=14336 seq=131072 vocab=131072 rope-theta=1000000 "
+     "tie=off"},
+    {"qwen2.5-0.5b",
+     "layers=24 hidden=896 heads=14 kv-heads=2 ffn=4864 seq=32768 vocab=151936 rope-theta=1000000 norm-eps=1e-6 "
+     "attention-bias=qkv tie=on"},
+    {"qwen2.5-7b",
+     "layers=28 hidden=3584 heads=28 kv-heads=4 ffn=18944 seq=131072 vocab=152064 rope-theta=1000000 norm-eps=1e-6 "
+     "attention-bias=qkv tie=off"},
+    {"smollm2-135m",
+     "layers=30 hidden=576 heads=9 kv-heads=3 ffn=1536 seq=8192 vocab=49152 rope-theta=100000 tie=on"},
     {NULL, NULL},
 };
 

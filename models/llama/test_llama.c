@@ -36,7 +36,10 @@ static int64_t count_by_program(const struct plan *plan) {
 TEST(test_llama_sizes_have_exactly_the_published_parameters) {
     const struct { const char *name; int64_t n; } sizes[] = {
         {"tinyllama-1.1b", 1100048384}, {"llama2-7b", 6738415616},  {"llama2-13b", 13015864320},
-        {"llama2-70b", 68976648192},    {"llama3-8b", 8030261248}, {"llama3-70b", 70553706496}};
+        {"llama2-70b", 68976648192},    {"llama3-8b", 8030261248}, {"llama3-70b", 70553706496},
+        {"llama3.1-8b", 8030261248},    {"llama3.2-1b", 1235814400}, {"mistral-7b", 7248023552},
+        {"mistral-nemo-12b", 12247782400}, {"qwen2.5-0.5b", 494032768}, {"qwen2.5-7b", 7615616512},
+        {"smollm2-135m", 134515008}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct plan p;
         assert_ok(preset(&p, sizes[i].name));
@@ -144,8 +147,6 @@ TEST(test_impossible_sizes_are_refused) {
     program_fini(&program);
 }
 
-/* ---- parity ---- */
-
 /* 8 heads of 4 channels share 2 heads of keys; the MLP's width is no multiple of hidden. */
 static struct plan serial_plan(void) {
     struct plan p = parity_plan();
@@ -158,6 +159,88 @@ static struct plan serial_plan(void) {
     m->tie = 0;
     return p;
 }
+
+/* Biases everywhere, heads of 6 channels, and positions of which some are slowed. */
+static struct plan plan_of_today(void) {
+    struct plan p = serial_plan();
+    model_options(&p)->head_dim = 6;
+    plan_set_word(&p, "rope-scaling", "yarn:4:16:0.5:8:1.2", 0);
+    plan_set_word(&p, "attention-bias", "all", 0);
+    plan_set_number(&p, "mlp-bias", 1);
+    return p;
+}
+
+static int count_norms(const struct program *p, double eps) {
+    int n = 0;
+    for (int i = 0; i < p->n_steps; i++) n += p->steps[i].op->rule == RULE_NORM && p->steps[i].norm.eps == eps;
+    return n;
+}
+
+/* Two layers, and what comes before and after them. */
+/* Each option's params, by the program and by the formula. */
+TEST(test_biases_and_heads_are_counted) {
+    struct plan p = plan_of_today();
+    for (int kind = 0; kind < 3; kind++) {
+        plan_set_number(&p, "attention-bias", kind);
+        for (int mlp = 0; mlp < 2; mlp++) {
+            plan_set_number(&p, "mlp-bias", mlp);
+            int64_t bias = (kind ? (8 + 2 * 2) * 6 : 0) + (kind == 2 ? 32 : 0) + (mlp ? 2 * 24 + 32 : 0);
+            struct plan none = p;
+            plan_set_number(&none, "attention-bias", 0);
+            plan_set_number(&none, "mlp-bias", 0);
+            assert_int_equal(count_by_program(&p), llama_n_params(&p));
+            assert_int_equal(llama_n_params(&p) - llama_n_params(&none), p.layers * bias);
+        }
+    }
+}
+
+static enum status build_with_scaling(const char *text) {
+    struct plan p = serial_plan();
+    struct program program;
+    plan_set_word(&p, "rope-scaling", text, 0);
+    program_init(&program);
+    enum status status = llama_build(&p, &program);
+    program_fini(&program);
+    return status;
+}
+
+TEST(test_impossible_options_of_today_are_refused) {
+    assert_fails(build_with_scaling("dynamic:2"), E_CONFIG, "rope-scaling=dynamic:2", "yarn:FACTOR:CONTEXT");
+    assert_fails(build_with_scaling("linear"), E_CONFIG, "use linear:FACTOR", "above 0");
+    assert_fails(build_with_scaling("llama3:8"), E_CONFIG, "llama3:FACTOR:CONTEXT");
+    assert_fails(build_with_scaling("yarn:4:64:1"), E_CONFIG, "yarn:FACTOR:CONTEXT");
+    assert_fails(build_with_scaling("llama3:8:64:4:1"), E_CONFIG, "between 4 and 1", "smaller number first");
+    assert_fails(build_with_scaling("linear:-2"), E_CONFIG, "above 0");
+    assert_fails(build_with_scaling("linear:2x"), E_CONFIG, "above 0");
+    assert_ok(build_with_scaling("llama3:8:64:2:5"));
+    struct plan p = serial_plan();
+    struct program program;
+    model_options(&p)->head_dim = 5;
+    program_init(&program);
+    assert_fails(llama_build(&p, &program), E_CONFIG, "head-dim=5", "use 6");
+    program_fini(&program);
+}
+
+TEST(test_norm_eps_is_that_of_every_norm) {
+    const struct { const char *arch; int norms; double usual; } archs[] = {
+        {"gpt", 5, 0}, {"llama", 5, 0}, {"mixtral", 5, 0}, {"bert", 6, 1e-12}, {"t5", 7, 1e-6}};
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+        struct plan p = parity_plan();
+        struct program program;
+        assert_ok(recipe_arch(&p, archs[i].arch));
+        p.layers = 2;
+        if (!strcmp(archs[i].arch, "mixtral")) model_options(&p)->experts = 2;
+        for (int said = 0; said < 2; said++) {
+            model_options(&p)->norm_eps = said ? 0.003 : 0;
+            program_init(&program);
+            assert_ok(p.arch->build(&p, &program));
+            assert_int_equal(count_norms(&program, said ? 0.003 : archs[i].usual), archs[i].norms);
+            program_fini(&program);
+        }
+    }
+}
+
+/* ---- parity ---- */
 
 struct tally { const struct reference *reference; int seen, failed; };
 
@@ -187,9 +270,8 @@ static void try_listed(void *self, const struct plan *p) {
     if (plan_kv_heads(p) % p->mesh.tp == 0) try_settled(self, *p);
 }
 
-TEST(test_every_layout_of_llama_equals_serial_fp64) {
+static void try_layouts(struct plan serial) {
     struct reference reference;
-    struct plan serial = serial_plan();
     enum status status = reference_init(&reference, &serial);
     struct tally t = {&reference, 0, 0};
     bool ready = agree_all(status == OK);
@@ -200,6 +282,9 @@ TEST(test_every_layout_of_llama_equals_serial_fp64) {
     assert_ok(status);
     assert_int_equal(t.failed, 0);
 }
+
+TEST(test_every_layout_of_llama_equals_serial_fp64) { try_layouts(serial_plan()); }
+TEST(test_every_layout_of_a_llama_of_today_equals_serial_fp64) { try_layouts(plan_of_today()); }
 
 /* Products of a norm behind tp_enter are cast one by one; their scales are those of the whole tensors. */
 TEST(test_llama_in_fp8_equals_serial) {
@@ -235,6 +320,9 @@ TESTS(unit_test(test_llama_sizes_have_exactly_the_published_parameters),
       unit_test(test_llama2_70b_needs_140_140_and_840_gb),
       unit_test(test_the_cache_of_llama2_70b_is_an_eighth_for_sharing_keys),
       unit_test(test_tp_enters_each_half_of_a_layer_once), unit_test(test_arch_chooses_among_presets_of_a_name),
-      unit_test(test_impossible_sizes_are_refused), unit_test(test_every_layout_of_llama_equals_serial_fp64),
+      unit_test(test_impossible_sizes_are_refused), unit_test(test_norm_eps_is_that_of_every_norm),
+      unit_test(test_biases_and_heads_are_counted), unit_test(test_impossible_options_of_today_are_refused),
+      unit_test(test_every_layout_of_llama_equals_serial_fp64),
+      unit_test(test_every_layout_of_a_llama_of_today_equals_serial_fp64),
       unit_test(test_llama_in_fp8_equals_serial),
       unit_test(test_materialised_attention_of_shared_keys_equals_blocked))

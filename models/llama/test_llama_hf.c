@@ -18,6 +18,7 @@ static struct plan plan_of(int precision) {
     assert_ok(recipe_arch(&p, "llama"));
     p.precision = precision;
     p.layers = 2, p.hidden = 16, p.heads = 4, m->kv_heads = 2, m->ffn = 24, m->rope_theta = 500, m->tie = 0;
+    m->norm_eps = 0.003;
     return p;
 }
 
@@ -66,8 +67,61 @@ TEST(test_out_in_and_out_again_is_the_same_to_the_byte) {
     assert_true(test_same_files(first, again));
     assert_string_equal(m.arch, "llama");
     const struct checkpoint_model wanted = {.arch = "llama", .layers = 2, .hidden = 16, .heads = 4, .seq = 8,
-                                            .vocab = 131, .untied = 1, .kv_heads = 2, .ffn = 24, .rope_theta = 500};
+                                            .vocab = 131, .untied = 1, .kv_heads = 2, .ffn = 24, .rope_theta = 500,
+                                            .more = "norm-eps=0.003"};
     assert_memory_equal(&m.layers, &wanted.layers, sizeof m - offsetof(struct checkpoint_model, layers));
+}
+
+static bool has_text(const char *path, const char *text) {
+    static char all[1 << 14];
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    all[fread(all, 1, sizeof all - 1, f)] = 0;
+    fclose(f);
+    return strstr(all, text) != NULL;
+}
+
+/* Each kind of biases, heads of 6 channels, slowed positions: what config.json says is the model again. */
+static void check_today(const char *bias, bool mlp_bias, const char *scaling, const char *type, const char *more) {
+    char first[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX], config[CHECKPOINT_PATH_MAX], save_to[64];
+    struct plan p = plan_of(PRECISION_FP64);
+    struct checkpoint_model m;
+    static int n;
+    model_options(&p)->head_dim = 6;
+    plan_set_word(&p, "attention-bias", bias, 0);
+    plan_set_number(&p, "mlp-bias", mlp_bias);
+    plan_set_word(&p, "rope-scaling", scaling, 0);
+    snprintf(save_to, sizeof save_to, "today-%d", n++);
+    make_checkpoint(p, test_path(save_to));
+    strcat(save_to, "-out"), path_in(first, save_to, "model.safetensors");
+    path_in(config, save_to, "config.json");
+    strcat(save_to, "-again"), path_in(again, save_to, "model.safetensors");
+    snprintf(save_to, sizeof save_to, "today-%d", n - 1);
+    export_to(test_path(save_to), first, 0);
+    strcat(save_to, "-in");
+    assert_ok(llama_hf_import(first, 0, test_path(save_to), &m));
+    assert_string_equal(m.arch, "llama");
+    assert_int_equal(m.head_dim, 6);
+    assert_string_equal(m.more, more);
+    export_to(test_path(save_to), again, 0);
+    assert_true(test_same_files(first, again));
+    assert_true(has_text(config, type));
+}
+
+TEST(test_llamas_of_today_go_out_and_in) {
+    check_today("all", true, "llama3:8:16", "\"model_type\": \"llama\"",
+                "norm-eps=0.003 rope-scaling=llama3:8:16 attention-bias=all mlp-bias=on");
+    check_today("qkv", false, "yarn:4:16:0.5:8:1.2", "\"model_type\": \"qwen2\"",
+                "norm-eps=0.003 rope-scaling=yarn:4:16:0.5:8:1.2 attention-bias=qkv");
+    check_today("none", true, "linear:2.5", "\"rope_type\": \"linear\"",
+                "norm-eps=0.003 rope-scaling=linear:2.5 mlp-bias=on");
+}
+
+TEST(test_biases_that_no_file_has_are_refused) {
+    struct checkpoint_model m = {.arch = "llama", .more = "attention-bias=qkv mlp-bias=on"};
+    assert_fails(llama_hf_check(&m), E_CONFIG, "attention-bias=qkv with mlp-bias=on", "--attention-bias all");
+    m = (struct checkpoint_model){.arch = "mixtral", .more = "attention-bias=all"};
+    assert_fails(llama_hf_check(&m), E_CONFIG, "attention-bias=all with arch mixtral", "--attention-bias none");
 }
 
 /* Half `half` of our weight equals their tensor. A round trip would hide exchanged halves. */
@@ -187,13 +241,14 @@ TEST(test_other_functions_are_refused) {
                           "\"rope_parameters\": {\"rope_theta\": 500, \"rope_type\": \"default\"},"
                           " \"num_key_value_heads\": 2, \"intermediate_size\": 24"));
     assert_fails(import_with(GOOD ", \"rope_scaling\": {\"factor\": 8}"), E_FORMAT, "config.json", "rope_scaling");
-    assert_fails(import_with(GOOD ", \"rope_parameters\": {\"rope_type\": \"llama3\"}"), E_FORMAT,
-                 "rope_type is \"llama3\"", "default");
-    assert_fails(import_with(GOOD ", \"attention_bias\": true"), E_FORMAT, "attention_bias");
+    assert_fails(import_with(GOOD ", \"rope_parameters\": {\"rope_type\": \"longrope\"}"), E_FORMAT,
+                 "rope_type is \"longrope\"", "linear, llama3 or yarn");
+    assert_fails(import_with(GOOD ", \"attention_bias\": true"), E_FORMAT, "0.self_attn.q_proj.bias is missing");
+    assert_fails(import_with(GOOD ", \"mlp_bias\": true"), E_FORMAT, "0.mlp.gate_proj.bias is missing");
     assert_fails(import_with(GOOD ", \"hidden_act\": \"gelu\""), E_FORMAT, "gelu", "silu");
-    assert_fails(import_with(GOOD ", \"head_dim\": 8"), E_FORMAT, "head_dim=8", "hidden_size=16");
-    assert_fails(import_with("\"rope_theta\": 500, \"intermediate_size\": 24, \"rms_norm_eps\": 1e-6"), E_FORMAT,
-                 "rms_norm_eps is 1e-6", "1e-5");
+    assert_fails(import_with(GOOD ", \"head_dim\": 8"), E_FORMAT, "q_proj.weight is 16, not 32");
+    assert_fails(import_with("\"rope_theta\": 500, \"intermediate_size\": 24, \"rms_norm_eps\": 0"), E_FORMAT,
+                 "rms_norm_eps is 0", "above 0");
     assert_fails(import_with("\"rms_norm_eps\": 1e-5, \"intermediate_size\": 25, \"num_key_value_heads\": 2"), E_FORMAT,
                  "gate_proj", "24, not 25");
     assert_fails(import_with("\"rms_norm_eps\": 1e-5, \"num_key_value_heads\": 3, \"intermediate_size\": 24"), E_FORMAT,
@@ -238,7 +293,8 @@ TEST(test_a_checkpoint_of_gpt_is_no_llama) {
     assert_fails(checkpoint_model_compare(&m, &p, step), E_FORMAT, "arch is gpt there and llama here");
 }
 
-TESTS(unit_test(test_out_in_and_out_again_is_the_same_to_the_byte), unit_test(test_several_files_hold_the_same),
+TESTS(unit_test(test_out_in_and_out_again_is_the_same_to_the_byte), unit_test(test_llamas_of_today_go_out_and_in),
+      unit_test(test_biases_that_no_file_has_are_refused), unit_test(test_several_files_hold_the_same),
       unit_test(test_halves_have_their_names), unit_test(test_experts_have_their_names),
       unit_test(test_other_functions_are_refused), unit_test(test_files_that_are_not_there_are_named),
       unit_test(test_a_checkpoint_of_gpt_is_no_llama))

@@ -23,7 +23,7 @@ static double std_of(int64_t n) { return 1 / sqrt((double)n); }
 
 static int norm(struct builder *b, const char *name, const char *gain, int x) {
     int y = build_step(b, &op_rmsnorm, name, (struct inputs){x, NONE, build_vector(b, gain, "C", 1), NONE});
-    last_step(b)->norm.eps = 1e-6;
+    if (!last_step(b)->norm.eps) last_step(b)->norm.eps = 1e-6;
     return y;
 }
 
@@ -145,6 +145,9 @@ static enum status check(const struct plan *p) {
                     p->layers, p->layers + 1);
     if (plan_kv_heads(p) != p->heads)
         return refuse("kv-heads", m->kv_heads, "every head of t5 has keys of its own; use arch llama, or leave it out");
+    if (m->head_dim)
+        return refuse("head-dim", m->head_dim,
+                      "heads of t5 have hidden / heads channels; use arch llama, or leave it out");
     if (m->experts)
         return refuse("experts", m->experts, "t5 has one MLP a layer; use arch gpt, or leave it out");
     if (p->mesh.cp > 1)

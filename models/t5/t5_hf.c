@@ -20,7 +20,7 @@ enum status t5_hf_check(const struct checkpoint_model *m) {
 }
 
 static const struct hf_weights T5 = {
-    .name = "T5", .names = t5_published, .build = t5_build, .config_read = t5_hf_config_read,
+    .name = "T5", .names = t5_published, .model = &model_t5, .config_read = t5_hf_config_read,
     .config_write = t5_hf_config_write, .check = t5_hf_check, .is_left_out = is_left_out,
     .again = AGAIN};
 

@@ -8,7 +8,7 @@
 
 /* ---- what config.json says ---- */
 
-struct said { struct checkpoint_model model; int64_t tied, layers, decoder_layers, head; };
+struct said { struct checkpoint_model model; int64_t tied, layers, decoder_layers, head; double eps; };
 #define AT(field) offsetof(struct said, field)
 _Static_assert(ATTENTION_BUCKETS == 32 && ATTENTION_FAR == 128, "the table below says them");
 
@@ -29,7 +29,7 @@ static const struct hf_key KEYS[] = {
     {"feed_forward_proj", HF_MUST, "relu", "relu", 0},
     {"dense_act_fn", HF_MUST, "relu", "relu", 0},
     {"is_gated_act", HF_MUST, "false", "false", 0},
-    {"layer_norm_epsilon", HF_MUST, "1e-6", "1e-6", 0},
+    {"layer_norm_epsilon", HF_REAL, "1e-6", NULL, AT(eps)},
     {"relative_attention_num_buckets", HF_MUST, "32", "32", 0},
     {"relative_attention_max_distance", HF_MUST, "128", "128", 0},
     {"decoder_start_token_id", HF_MUST, "0", "0", 0},
@@ -69,6 +69,7 @@ static enum status read_config(const char *path, const json_t *config, struct ch
     TRY(read_head(path, config, &s));
     *out = s.model;
     strcpy(out->arch, "t5");
+    checkpoint_model_say_real(out, "norm-eps", s.eps, 1e-6);
     if (out->ffn == 4 * out->hidden) out->ffn = 0;
     TRY(checkpoint_model_check(out, path));
     if (s.head * out->heads == out->hidden) return OK;
@@ -87,6 +88,7 @@ enum status t5_hf_config_read(const char *path, struct checkpoint_model *out) {
 /* ---- writing ---- */
 
 enum status t5_hf_config_write(const char *path, const struct checkpoint_model *m, enum dtype dtype) {
+    double eps = checkpoint_model_real(m, "norm-eps", 1e-6);
     json_t *config = json_pack(
         "{s:[s], s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:f, s:s, s:b, s:b, s:i, s:i, s:s}",
         "architectures", "T5ForConditionalGeneration", "model_type", "t5", "num_layers", (json_int_t)(m->layers / 2),
@@ -94,7 +96,7 @@ enum status t5_hf_config_write(const char *path, const struct checkpoint_model *
         (json_int_t)(m->hidden / m->heads), "d_ff", (json_int_t)(m->ffn ? m->ffn : 4 * m->hidden), "num_heads",
         (json_int_t)m->heads, "vocab_size", (json_int_t)m->vocab, "n_positions", (json_int_t)m->seq,
         "relative_attention_num_buckets", ATTENTION_BUCKETS, "relative_attention_max_distance", ATTENTION_FAR,
-        "layer_norm_epsilon", 1e-6, "feed_forward_proj", "relu", "is_encoder_decoder", 1, "tie_word_embeddings",
+        "layer_norm_epsilon", eps, "feed_forward_proj", "relu", "is_encoder_decoder", 1, "tie_word_embeddings",
         !m->untied, "decoder_start_token_id", 0, "pad_token_id", 0, "torch_dtype", hf_config_dtype(dtype));
     return hf_config_save(path, config);
 }

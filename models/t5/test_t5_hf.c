@@ -100,7 +100,7 @@ TEST(test_other_functions_than_t5_are_refused) {
     assert_fails(import_with(sizes, ", \"num_decoder_layers\": 3"), E_FORMAT, "num_decoder_layers=3");
     assert_fails(import_with("\"num_layers\": 2, \"d_kv\": 8", ""), E_FORMAT, "d_kv=8", "d_model=16");
     assert_fails(import_with(sizes, ", \"feed_forward_proj\": \"gated-gelu\""), E_FORMAT, "gated-gelu", "relu");
-    assert_fails(import_with(sizes, ", \"layer_norm_epsilon\": 1e-5"), E_FORMAT, "layer_norm_epsilon is 1e-5");
+    assert_fails(import_with(sizes, ", \"layer_norm_epsilon\": -1"), E_FORMAT, "layer_norm_epsilon is -1");
     assert_fails(import_with(sizes, ", \"relative_attention_num_buckets\": 16"), E_FORMAT, "is 16", "32");
     assert_fails(import_with(sizes, ", \"relative_attention_max_distance\": 64"), E_FORMAT, "is 64", "128");
     assert_fails(import_with(sizes, ", \"decoder_start_token_id\": 2"), E_FORMAT, "decoder_start_token_id is 2");
