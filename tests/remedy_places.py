@@ -23,12 +23,12 @@ TYPED = re.compile(
 
 
 def option_names(program):
-    """The options in every command's --help."""
+    """The options in every command's --help, but --from, whose name without dashes is a preposition."""
     names = set()
     for command in "train compare plan budget generate score schedule launch oracle show data checkpoint".split():
         shown = subprocess.run([program, command, "--help"], capture_output=True, text=True, check=True).stdout
         names.update(re.findall(r"^  --([a-z][a-z0-9-]+)", shown, re.M))
-    return names
+    return names - {"from"}
 
 
 def advises(text, options):
