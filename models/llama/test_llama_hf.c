@@ -81,6 +81,24 @@ static bool has_text(const char *path, const char *text) {
     return strstr(all, text) != NULL;
 }
 
+/* Keys have the first half of kv.b. */
+static void check_bias_halves(const char *from, const char *path) {
+    struct shape kv = {3, {axis_whole('2', 2), axis_whole('J', 2), axis_whole('D', 6)}};
+    double whole[24], part[12];
+    struct checkpoint_reader *r;
+    struct hf_files *f;
+    assert_ok(checkpoint_open(from, &r));
+    assert_ok(checkpoint_read_weight(r, "h1.kv.b", &kv, FP64, whole));
+    assert_ok(hf_files_open(path, &f));
+    struct hf_tensor t = hf_files_find(f, "model.layers.1.self_attn.k_proj.bias");
+    assert_non_null(t.entry);
+    assert_ok(safetensors_read(t.file, t.entry, 0, sizeof part, part));
+    assert_memory_equal(part, whole, sizeof part);
+    assert_memory_not_equal(part, whole + 12, sizeof part);
+    hf_files_close(&f);
+    checkpoint_close(&r);
+}
+
 /* Each kind of biases, heads of 6 channels, slowed positions: what config.json says is the model again. */
 static void check_today(const char *bias, bool mlp_bias, const char *scaling, const char *type, const char *more) {
     char first[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX], config[CHECKPOINT_PATH_MAX], save_to[64];
@@ -106,6 +124,10 @@ static void check_today(const char *bias, bool mlp_bias, const char *scaling, co
     export_to(test_path(save_to), again, 0);
     assert_true(test_same_files(first, again));
     assert_true(has_text(config, type));
+    if (strcmp(bias, "none") != 0) check_bias_halves(test_path(save_to), first);   /* what was imported */
+    struct checkpoint_model of_plan = checkpoint_model_of_plan(&p);
+    model_options(&p)->norm_eps = 0.01;
+    assert_fails(checkpoint_model_compare(&of_plan, &p, "here"), E_FORMAT, "norm-eps is 0.003 there and 0.01 here");
 }
 
 TEST(test_llamas_of_today_go_out_and_in) {
