@@ -55,7 +55,8 @@ TEST(test_every_option_says_what_it_means) {
         const struct option *o = &all.option[i];
         if (!o->meaning || strlen(o->meaning) < 10 || !o->group || !o->group[0] || !o->unit)
             fail_msg("%s has no meaning, group or unit", o->name);
-        assert_true(o->type == OPTION_INT || (o->type == OPTION_CHOICE) == (o->choices != NULL));
+        bool list = o->type == OPTION_TEXT && o->choices && !strcmp(o->choices, OPTION_LIST);
+        assert_true(o->type == OPTION_INT || list || (o->type == OPTION_CHOICE) == (o->choices != NULL));
         bool ranged = o->type == OPTION_INT || o->type == OPTION_REAL;
         if (ranged && !(o->min < o->max)) fail_msg("%s has an empty range", o->name);
         if (o->type == OPTION_INT && o->max > 9007199254740992.0)
