@@ -9,9 +9,6 @@ static int n_owners(const struct recipe *r) { return r->n_techniques + r->n_mode
 static const struct own_options *owner(const struct recipe *r, int i) {
     return i < r->n_techniques ? &r->techniques[i]->options : &r->models[i - r->n_techniques]->options;
 }
-static const char *owner_name(const struct recipe *r, int i) {
-    return i < r->n_techniques ? r->techniques[i]->name : r->models[i - r->n_techniques]->name;
-}
 
 static size_t room_of(const struct own_options *o) {
     size_t unit = sizeof(double);
@@ -24,7 +21,7 @@ void *plan_own(const struct plan *p, const struct own_options *o) {
     if (job && o == &job->options) return (unsigned char *)p->own + at;
     if (job) at += room_of(&job->options);
     for (int i = 0; i < n_owners(p->recipe); at += room_of(owner(p->recipe, i++)))
-        if (owner(p->recipe, i) == o) return (unsigned char *)p->own + at;
+        if (owner(p->recipe, i)->option == o->option && owner(p->recipe, i)->bytes) return (unsigned char *)p->own + at;
     return NULL;
 }
 
@@ -42,11 +39,9 @@ enum status recipe_options_join(const struct recipe *recipe, struct option_table
     for (int i = 0; i < n_owners(recipe); i++) {
         const struct own_options *o = owner(recipe, i);
         if (used + o->bytes > PLAN_OWN_BYTES)
-            return FAIL(E_INTERNAL,
-                        "options of %s need %zu bytes, and %zu of the %d that a plan has for them are left; "
-                        "raise PLAN_OWN_BYTES",
-                        owner_name(recipe, i), o->bytes, PLAN_OWN_BYTES - used, PLAN_OWN_BYTES);
-        for (int k = 0; k < o->n; k++) {
+            return FAIL(E_INTERNAL, "--%s and its owner's other options need %zu bytes, and %zu of a plan's %d are "
+                        "left; raise PLAN_OWN_BYTES", o->option->name, o->bytes, PLAN_OWN_BYTES - used, PLAN_OWN_BYTES);
+        for (int k = 0; k < o->n && o->bytes; k++) {
             all[table->n] = o->option[k];
             all[table->n++].at += offsetof(struct plan, own) + used;
         }
@@ -168,21 +163,29 @@ static enum status set_options(const char *text, struct options *o) {
     return OK;
 }
 
-static const char *archs(const struct recipe *r, char *text, size_t size) {
-    size_t n = 0;
-    for (int i = 0; i < r->n_models && n < size; i++)
-        n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "", r->models[i]->name);
-    return text;
-}
-
 enum status recipe_arch(struct plan *plan, const char *name) {
     char names[256] = "";
+    size_t n = 0;
     for (int i = 0; i < plan->recipe->n_models; i++) {
-        if (strcmp(plan->recipe->models[i]->name, name)) continue;
-        plan->arch = plan->recipe->models[i];
+        const struct model *m = plan->recipe->models[i];
+        if (n < sizeof names) n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", m->name);
+        if (strcmp(m->name, name)) continue;
+        plan->arch = m;
         return OK;
     }
-    return FAIL(E_CONFIG, "no model is called arch=%s; use one of %s", name, archs(plan->recipe, names, sizeof names));
+    return FAIL(E_CONFIG, "no model is called arch=%s; use one of %s", name, names);
+}
+
+/* An option of another model would change nothing. */
+static enum status refuse_others(const struct plan *p, const struct options *o) {
+    for (int i = 0; i < p->recipe->n_models; i++)
+        for (int k = 0; k < p->recipe->models[i]->options.n; k++) {
+            const char *name = p->recipe->models[i]->options.option[k].name;
+            if (options_source(o, name) != FROM_DEFAULT && !find(&p->arch->options, name))
+                return FAIL(E_CONFIG, "%s is an option of arch=%s, and this model is arch=%s; leave out --%s", name,
+                            p->recipe->models[i]->name, p->arch->name, name);
+        }
+    return OK;
 }
 
 enum status recipe_preset(struct plan *plan, struct options *o) {
@@ -195,6 +198,7 @@ enum status recipe_preset(struct plan *plan, struct options *o) {
         const struct model_preset *preset = any || m == plan->arch ? preset_of(m, plan->model) : NULL;
         if (!preset) continue;
         plan->arch = m;
+        TRY(refuse_others(plan, o));
         return set_options(preset->options, o);
     }
     return FAIL(E_CONFIG, "no preset%s%s is called model=%s; use one of %s", any ? "" : " of arch=", plan->arch_name,

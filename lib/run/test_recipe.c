@@ -26,6 +26,9 @@ static const struct option THIRD[] = {{"test-width", OPTION_INT, "4", 1, 99, NUL
 static const struct model_preset PRESETS[] = {{"narrow", "layers=2"}, {"wide", "layers=5 test-width=40"}, {NULL, NULL}};
 static const struct model model = {.name = "model", .presets = PRESETS,
                                    .options = {THIRD, 1, sizeof(struct model_own)}};
+static const struct model_preset OTHERS[] = {{"other", "layers=3"}, {NULL, NULL}};
+static const struct model like = {.name = "like", .presets = OTHERS, .options = {THIRD, 1, 0}};
+static const struct model unlike = {.name = "unlike", .presets = OTHERS};
 static const struct model *const models[] = {&model};
 
 static enum status make(const struct recipe *recipe, struct plan *plan, struct option_table *table,
@@ -74,8 +77,28 @@ TEST(test_options_that_do_not_fit_are_refused) {
     const struct technique *const list[] = {&large, &second};
     const struct recipe recipe = {.techniques = list, .n_techniques = 2};
     struct option_table table;
-    assert_fails(recipe_options_join(&recipe, &table), E_INTERNAL, "options of second", "8 bytes", "0 of the 24576");
+    assert_fails(recipe_options_join(&recipe, &table), E_INTERNAL, "--test-every", "8 bytes", "0 of a plan's 24576");
     free((void *)table.option);
+}
+
+TEST(test_an_option_of_another_model_is_refused) {
+    const struct model *const three[] = {&model, &like, &unlike};
+    const struct recipe recipe = {.models = three, .n_models = 3};
+    for (int typed = 0; typed < 2; typed++)
+        for (int i = 0; i < 3; i++) {
+            struct plan plan = {0};
+            struct option_table table;
+            struct options *o;
+            char *const words[] = {"--arch", (char *)three[i]->name, "--model", i ? "other" : "narrow", "--test-width",
+                                   "5"};
+            assert_int_equal(make(&recipe, &plan, &table, &o), OK);
+            assert_int_equal(options_parse(o, typed ? 6 : 4, words), OK);
+            if (typed && three[i] == &unlike)
+                assert_fails(recipe_preset(&plan, o), E_CONFIG, "test-width is an option of arch=model", "arch=unlike");
+            else assert_int_equal(recipe_preset(&plan, o), OK);
+            options_destroy(&o);
+            free((void *)table.option);
+        }
 }
 
 TEST(test_an_option_of_two_techniques_is_refused) {
@@ -107,4 +130,5 @@ TEST(test_a_preset_stands_below_what_was_typed) {
 }
 
 TESTS(unit_test(test_a_preset_stands_below_what_was_typed), unit_test(test_techniques_bring_options_into_the_plan),
-      unit_test(test_options_that_do_not_fit_are_refused), unit_test(test_an_option_of_two_techniques_is_refused))
+      unit_test(test_options_that_do_not_fit_are_refused), unit_test(test_an_option_of_another_model_is_refused),
+      unit_test(test_an_option_of_two_techniques_is_refused))

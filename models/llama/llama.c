@@ -150,7 +150,6 @@ static const struct option OPTIONS[] = {
      offsetof(struct llama_options, mlp_bias)},
 };
 
-/* Mixtral has the same options, which are Llama's. */
 const struct model model_llama = {
     .name = "llama", .presets = llama_presets, .formats = llama_formats, .published = llama_published,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct llama_options)},
@@ -164,4 +163,5 @@ static enum status mixtral_build(const struct plan *plan, struct program *p) {
 
 const struct model model_mixtral = {
     .name = "mixtral", .presets = mixtral_presets, .formats = mixtral_formats, .published = llama_published,
+    .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, 0},     /* Llama's, which lie with Llama */
     .any_seq = true, .build = mixtral_build, .n_params = llama_n_params, .flops_per_token = llama_flops_per_token};
