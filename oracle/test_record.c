@@ -142,9 +142,8 @@ TEST(test_a_model_that_others_do_not_have_is_refused) {
     struct plan p = parity_plan();
     struct model_options *m = model_options(&p);
     assert_ok(record_check(&p, true));
-    m->tie = 0;
-    assert_fails(record_check(&p, true), E_CONFIG, "tie=off", "tie=on");
-    assert_ok(record_check(&p, false));
+    m->tie = 0;   /* a GPT-2 with a head of its own: others have it as lm_head */
+    assert_ok(record_check(&p, true));
     m->experts = 4;
     assert_fails(record_check(&p, false), E_CONFIG, "h0.", "arch=mixtral");
     m->tie = 1;
