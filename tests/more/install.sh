@@ -1,7 +1,9 @@
 #!/bin/bash
 # make install into a root of its own: the program finds its files from any folder, each option of each command is in
 # its man page and in three shells' completions, a program of the library's is built by pkg-config, and make uninstall
-# leaves nothing. The version is the same wherever it is written. Run from the project's root.
+# leaves nothing. The version is the same wherever it is written. WHEEL=1: a wheel instead, which pip installs into a
+# Debian without compilers (debootstrap); the program there, with ranks, and a recorded run that it checks. Run from the
+# project's root.
 set -u -o pipefail
 B=${BUILD:-build}
 work=$(mktemp -d)
@@ -9,6 +11,36 @@ trap 'rm -rf "$work"' EXIT
 report() { if [ "$1" = 0 ]; then echo "ok install: $2"; else
     echo "not ok install: $2"; sed 's/^/# /' "$work/said"; fi; }
 installs() { env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make "$@" BUILD_NAME="$B" DESTDIR="$work/root" PREFIX=/usr; }
+
+# In a Debian with Python and nothing else of this machine: COMMANDS
+in_debian() {
+    bwrap --bind "$work/debian" / --proc /proc --dev /dev --tmpfs /dev/shm --chdir /root --clearenv \
+        --setenv PATH /wheel/bin:/usr/bin:/bin --setenv HOME /root bash -c "$1" >"$work/said" 2>&1
+}
+try_wheel() {
+    tools/wheel "$work/wheels" >"$work/said" 2>&1
+    report $? "a wheel is built"
+    if ! debootstrap --variant=minbase --include=python3-venv bookworm "$work/debian" >"$work/said" 2>&1 ||
+        ! in_debian true; then
+        echo "skip install: no other Debian, by debootstrap and bubblewrap: $(tail -1 "$work/said")"
+        return
+    fi
+    cp "$work"/wheels/*.whl "$work/debian/root"
+    in_debian 'python3 -m venv /wheel && pip install --no-index *.whl && ! command -v cc && ! command -v mpirun'
+    report $? "pip installs it where no compiler is: $(du -sh "$work/debian/wheel/lib" | cut -f1)"
+    in_debian 'trivium plan --cluster dgx-h100 --model gpt2-124m --gpus 8 && t="train --precision fp64 --steps 3" &&
+        trivium launch -n 4 $t --dp 2 --tp 2 --metrics four && trivium $t --metrics one &&
+        losses() { grep -oE "\"loss\":[0-9.]{12}" $1; } && [ "$(losses one)" = "$(losses four)" ] &&
+        [ "$(losses one | wc -l)" = 3 ]'
+    report $? "plan; and four ranks have the losses of one, to ten digits"
+    in_debian 'python -m trivium.oracle record --out r --steps 2 &&
+        trivium launch -n 2 oracle record --out s --dp 2 --steps 2 && trivium oracle check s r'
+    report $? "a recorded run is checked there"
+    in_debian 'pip uninstall -y trivium && ! find /wheel -name "*trivium*" | grep .'
+    report $? "pip uninstall leaves nothing"
+}
+if [ "${WHEEL-}" ]; then try_wheel; exit; fi
+
 of_root=$work/root/usr program=$work/root/usr/bin/trivium
 
 installs install >"$work/said" 2>&1 && [ -x "$program" ]
