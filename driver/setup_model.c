@@ -27,7 +27,7 @@ static bool names_a_model(const struct options *o, const struct plan *p) {
 
 enum status setup_preset(struct options *o, struct plan *p, bool trains) {
     const struct train_options *t = train_options(p);
-    TRY(from_apply(t->from, t->ignore, trains, t->log >= LOG_INFO, p->recipe, o));
+    if (t->from[0] || t->ignore[0]) TRY(from_apply(t->from, t->ignore, trains, t->log >= LOG_INFO, p->recipe, o));
     return recipe_preset(p, o);
 }
 

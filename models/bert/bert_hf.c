@@ -42,9 +42,3 @@ enum status bert_hf_import(const char *path, int64_t heads, const char *save, st
 enum status bert_hf_export(const struct checkpoint_reader *r, enum dtype dtype, const char *path) {
     return hf_weights_export(&BERT, r, dtype, path, HF_SHARD_BYTES);
 }
-
-/* Files of other projects that hold a BERT. */
-const struct model_format bert_formats[] = {
-    {"hf", bert_hf_import, bert_hf_export, "bert", bert_hf_check, bert_hf_config_read},
-    {0},
-};

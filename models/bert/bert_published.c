@@ -1,4 +1,5 @@
 #include "models/bert/bert.h"
+#include "models/bert/bert_hf.h"
 
 #define EMBED "bert.embeddings"
 #define LAYER "bert.encoder.layer.%d"
@@ -38,5 +39,11 @@ const struct published bert_published[] = {
     {"h%d.ln2", {LAYER}, "B T C"},
     {"head.ln", {HEAD ".transform"}, "B T C"},
     {"head.logits", {HEAD}, "B T V"},
+    {0},
+};
+
+/* Files of other projects that hold a BERT. */
+const struct model_format bert_formats[] = {
+    {"hf", bert_hf_import, bert_hf_export, "bert", bert_hf_check, bert_hf_config_read},
     {0},
 };

@@ -46,17 +46,3 @@ enum status llama_hf_export_sharded(const struct checkpoint_reader *r, enum dtyp
 enum status llama_hf_export(const struct checkpoint_reader *r, enum dtype dtype, const char *path) {
     return llama_hf_export_sharded(r, dtype, path, HF_SHARD_BYTES);
 }
-
-/* ---- the formats of files that hold one ---- */
-
-const struct model_format llama_formats[] = {
-    {"hf", llama_hf_import, llama_hf_export, "llama", llama_hf_check, llama_hf_config_read},
-    {"hf", llama_hf_import, llama_hf_export, "mistral", llama_hf_check, llama_hf_config_read},
-    {"hf", llama_hf_import, llama_hf_export, "qwen2", llama_hf_check, llama_hf_config_read},
-    {0},
-};
-
-const struct model_format mixtral_formats[] = {
-    {"hf", llama_hf_import, llama_hf_export, "mixtral", llama_hf_check, llama_hf_config_read},
-    {0},
-};

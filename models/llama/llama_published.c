@@ -1,4 +1,5 @@
 #include "models/llama/llama.h"
+#include "models/llama/llama_hf.h"
 
 #define LAYER "model.layers.%d"
 #define EXPERT LAYER ".block_sparse_moe.experts.%e"
@@ -31,5 +32,19 @@ const struct published llama_published[] = {
     {"h%d.res2", {LAYER}, "B T C"},
     {"head.norm", {"model.norm"}, "B T C"},
     {"head.logits", {"lm_head"}, "B T V"},
+    {0},
+};
+
+/* ---- the formats of files that hold one ---- */
+
+const struct model_format llama_formats[] = {
+    {"hf", llama_hf_import, llama_hf_export, "llama", llama_hf_check, llama_hf_config_read},
+    {"hf", llama_hf_import, llama_hf_export, "mistral", llama_hf_check, llama_hf_config_read},
+    {"hf", llama_hf_import, llama_hf_export, "qwen2", llama_hf_check, llama_hf_config_read},
+    {0},
+};
+
+const struct model_format mixtral_formats[] = {
+    {"hf", llama_hf_import, llama_hf_export, "mixtral", llama_hf_check, llama_hf_config_read},
     {0},
 };
