@@ -42,6 +42,8 @@ enum status setup_preset(struct options *, struct plan *, bool trains);
 enum status setup_model(struct options *, struct plan *plan, bool trains);
 /** The checkpoint of --resume or --init; "": none. Borrowed. */
 const char *setup_from(const struct plan *);
+/** What the model is called: the file of --from, or --model. Borrowed. */
+const char *setup_name(const struct plan *);
 /** Set options to the sizes of a checkpoint's model, with this source. @errors those of options_set */
 struct checkpoint_model;
 enum status setup_sizes(const struct checkpoint_model *, struct options *, enum option_source);

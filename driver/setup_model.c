@@ -11,6 +11,8 @@ const char *setup_from(const struct plan *p) {
     return train_options(p)->resume[0] ? train_options(p)->resume : train_options(p)->init;
 }
 
+const char *setup_name(const struct plan *p) { return train_options(p)->from[0] ? train_options(p)->from : p->model; }
+
 enum status setup_sizes(const struct checkpoint_model *m, struct options *o, enum option_source source) {
     for (int i = 0; i < N_MODEL_OPTIONS; i++) {
         const char *name;

@@ -247,6 +247,9 @@ def make_fixtures(folder):
         demo = file.read()
     write("a.txt", demo[:4000])
     write("b.txt", demo[5000:9000])
+    for name, dropout, other in ("gpt2", "0", "0"), ("gpt2b", "0.1", "0.1"), ("gpt2c", "0.2", "0.1"):
+        write(f"{name}.json", '{"model_type": "gpt2", "n_layer": 2, "n_embd": 16, "n_head": 2, "n_positions": 16, '
+              f'"vocab_size": 256, "resid_pdrop": {dropout}, "embd_pdrop": {dropout}, "attn_pdrop": {other}}}')
     write("criteo.txt", "\t".join(["1"] + [str(i) for i in range(13)] + [f"{i:08x}" for i in range(26)]) + "\n")
     write("metrics", '{"step": 1, "loss": 2.5, "step_ms": 3.0}\n')
     write("products", "bf16: m n k TFLOP/s\n512 512 512 99\n1024 1024 1024 150\n2048 2048 2048 180\n")

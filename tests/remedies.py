@@ -36,7 +36,8 @@ VALUES = {"layers": "1 2 4 8", "hidden": "8 30 32", "heads": "1 2 4 5 8", "kv-he
 ARCHITECTURES = ["gpt", "llama", "mixtral", "bert", "t5"]
 PATHS = {"save", "offload-path", "trace"}
 # Those of show itself, those that a machine or a file answers, and the two that print
-LEFT_ALONE = {"rows", "json", "op", "crossings", "check-types", "device", "data", "config", "log", "threads", "model"}
+LEFT_ALONE = {"rows", "json", "op", "crossings", "check-types", "device", "data", "config", "from", "ignore", "log",
+              "threads", "model"}
 
 
 def draw(rng):

@@ -69,7 +69,7 @@ static void print_memory(const struct price *x, const struct cluster *c) {
 }
 
 static void print_text(const struct plan *p, const struct cluster *c, const struct price *x) {
-    printf("%s on %d x %s%s%s: %s, micro-batch %" PRId64 ", %d microbatches\n", p->model, plan_ranks(p), c->name,
+    printf("%s on %d x %s%s%s: %s, micro-batch %" PRId64 ", %d microbatches\n", setup_name(p), plan_ranks(p), c->name,
            *c->stack.name ? ", " : "", c->stack.name, layout_of(p), p->micro_batch, p->n_microbatches);
     printf("  step    %.4g s, %.4g tokens/s, mfu %.1f%%\n", x->step_s, tokens_of(p) / x->step_s, 100 * x->mfu);
     plan_print_phases(x);

@@ -138,7 +138,7 @@ static void print_text(const struct answer *a) {
     const struct search_stat *n = &s->stat;
     char text[192];
     measured_print(&a->asked->figures, stdout);
-    printf("%s on %" PRId64 " x %s%s%s, global batch %" PRId64 "\n", a->asked->plan.model, a->asked->gpus,
+    printf("%s on %" PRId64 " x %s%s%s, global batch %" PRId64 "\n", setup_name(&a->asked->plan), a->asked->gpus,
            a->cluster->name, *a->cluster->stack.name ? ", " : "", a->cluster->stack.name,
            a->asked->plan.global_batch);
     printf("%" PRId64 " layouts: %" PRId64 " cannot be, %" PRId64 " do not fit, %" PRId64 " are cut by a bound, "

@@ -70,7 +70,7 @@ static void announce(const struct training *t, int threads, const char *attentio
     if (!comm_is_rank_0() || log_get_level() < LOG_INFO) return;
     printf("model %s: %" PRId64 " layers, hidden %" PRId64 ", heads %" PRId64 ", seq %" PRId64 ", vocab %" PRId64
            ", %" PRId64 " parameters\n",
-           p->model, p->layers, p->hidden, p->heads, p->seq, p->vocab, p->arch->n_params(p));
+           setup_name(p), p->layers, p->hidden, p->heads, p->seq, p->vocab, p->arch->n_params(p));
     announce_own_tokens(p);
     if (level_chosen()) printf("processor: %s, of a program for any\n", level_chosen());
     if (p->device == PLAN_DEVICE_CUDA) printf("device: %s; attention: %s\n", t->run.device->name, attention);

@@ -182,8 +182,8 @@ static enum status refuse_others(const struct plan *p, const struct options *o) 
         for (int k = 0; k < p->recipe->models[i]->options.n; k++) {
             const char *name = p->recipe->models[i]->options.option[k].name;
             if (options_source(o, name) != FROM_DEFAULT && !find(&p->arch->options, name))
-                return FAIL(E_CONFIG, "%s is an option of arch=%s, and this model is arch=%s; leave out --%s", name,
-                            p->recipe->models[i]->name, p->arch->name, name);
+                return FAIL(E_CONFIG, "%s is an option of arch=%s, and this model is arch=%s; leave it out", name,
+                            p->recipe->models[i]->name, p->arch->name);
         }
     return OK;
 }

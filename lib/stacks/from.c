@@ -186,7 +186,7 @@ enum status from_read(const char *path, const char *ignored, bool trains, const 
     if (from_has(f.set, "--layers") && options_source(o, "model") >= FROM_FILE)
         return FAIL(E_USAGE, "--model and %s both say the model's sizes; leave one out", path);
     if (table) fprintf(table, "  options: %s\n", *f.set ? f.set : "none");
-    if (table && *f.typed) fprintf(table, "  the command line has its own, not: %s\n", f.typed);
+    if (table && *f.typed) fprintf(table, "  typed, in place of the file's: %s\n", f.typed);
     return OK;
 }
 

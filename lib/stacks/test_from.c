@@ -116,7 +116,7 @@ TEST(test_a_config_json_that_cannot_be_said) {
 TEST(test_what_is_typed_wins_over_the_file) {
     assert_ok(read_text("config.json", GPT2 "}", "", "--seq 512"));
     assert_string_equal(value("seq"), "512 (not the file's)");
-    assert_non_null(strstr(table, "the command line has its own, not: --seq 512"));
+    assert_non_null(strstr(table, "typed, in place of the file's: --seq 512"));
     assert_fails(read_text("config.json", GPT2 "}", "", "--model gpt2-350m"), E_USAGE, "--model and",
                  "leave one out");
     assert_ok(read_text("config.json", GPT2 "}", "", ""));
