@@ -65,7 +65,7 @@ static const struct hf_watch *watch;
 
 void hf_keys_watch(const struct hf_watch *w) { watch = w; }
 
-/* Without a watch a refusal stays one; with a watch it is heard of. x NULL: the file does not say the key. */
+/* Without a watch, refuse the key; with one, report it. x NULL: the file does not have the key. */
 static enum status heard(enum status status, const char *key, const json_t *x, const char *became) {
     if (!watch || (!x && status == OK)) return status;
     watch->hear(watch->self, key, x ? hf_keys_show(x) : "not said", status == OK ? became : status_message(),

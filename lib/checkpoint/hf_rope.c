@@ -62,7 +62,7 @@ static enum status read_kind(const char *where, const json_t *x, enum rope_scali
     return OK;
 }
 
-/* What the reference has for numbers that are not said. A context next to the object is the same key. */
+/* The reference's values of numbers that the file leaves out. A context next to the object is the same key. */
 static enum status complete(const char *where, const json_t *config, int64_t seq, struct said *s) {
     const json_t *own = json_object_get(config, "original_max_position_embeddings");
     if (own && (!json_is_integer(own) || json_integer_value(own) < 1 ||
@@ -79,7 +79,7 @@ static enum status complete(const char *where, const json_t *config, int64_t seq
                 "more", where, s->slow, s->fast);
 }
 
-/* One of the two objects: absent, null, or said. */
+/* One of the two objects, which may be absent or null. */
 static enum status read_object(const char *path, const json_t *config, const char *key, int64_t seq,
                                struct rope_rule *rule) {
     const json_t *x = json_object_get(config, key);

@@ -1,7 +1,7 @@
 /* sentencepiece's models: tokenizer.model of Llama 2 and Mistral, T5's spiece.model. A model is a list of pieces with
  * their scores and a normal form. Unigram takes the pieces of a text whose scores have the highest sum; BPE merges the
- * pair of neighbors with the highest score. Google's library computes both; this file, which only builds with the
- * library have, passes texts to it. The library is in C++: its exceptions end here.
+ * pair of neighbors with the highest score. Google's library computes both, and this file passes texts to
+ * it; a build without the library leaves the file out. The library is in C++: its exceptions end here.
  *
  * A text is encoded whole: the blank before its first word and the removal of blanks belong to a text, not to a line.
  * What is no UTF-8 becomes U+FFFD first. A control token (<s>, </s>) in a text is plain text. The model writes a blank
@@ -25,7 +25,7 @@ namespace {
 
 const int64_t MOST_TEXT = 1 << 30;
 
-/* Run what may throw. */
+/* Call a function that may throw, and turn an exception into a status. */
 template <class F> enum status guarded(const char *what, F run) {
     try {
         return run();

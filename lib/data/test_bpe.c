@@ -89,18 +89,25 @@ static const char *write_tokenizer(json_t *kind, const json_t *model) {
     return path;
 }
 
+/* The tokens of all texts are those that this kind expects. Closes *b. */
+static void assert_kind(struct bpe **b, const json_t *all, const json_t *kind) {
+    const json_t *text;
+    size_t i;
+    json_array_foreach(json_object_get(all, "texts"), i, text)
+        if (!same_tokens(*b, text, json_array_get(json_object_get(kind, "tokens"), i)))
+            fail_msg("%s, text %zu: \"%s\"", json_string_value(json_object_get(kind, "name")), i,
+                     json_string_value(text));
+    bpe_close(b);
+}
+
 /* Each kind cuts the texts in another way, and the merges cross every border. */
 TEST(test_a_tokenizer_json_is_followed) {
-    json_t *all = expected(), *kind, *text;
-    size_t k, i;
+    json_t *all = expected(), *kind;
+    size_t k;
     json_array_foreach(json_object_get(all, "kinds"), k, kind) {
         struct bpe *b = NULL;
         assert_ok(bpe_open_folder(write_tokenizer(kind, json_object_get(all, "model")), &b));
-        json_array_foreach(json_object_get(all, "texts"), i, text)
-            if (!same_tokens(b, text, json_array_get(json_object_get(kind, "tokens"), i)))
-                fail_msg("%s, text %zu: \"%s\"", json_string_value(json_object_get(kind, "name")), i,
-                         json_string_value(text));
-        bpe_close(&b);
+        assert_kind(&b, all, kind);
     }
     json_decref(all);
 }
@@ -136,18 +143,14 @@ static void open_model(const json_t *kind, struct bpe **b) {
 
 /* The expected tokens come from sentencepiece's module for Python, another version of the library. */
 TEST(test_models_of_sentencepiece_are_followed) {
-    json_t *all = expected(), *kind, *text;
-    size_t k, i;
+    json_t *all = expected(), *kind;
+    size_t k;
     assert_int_equal(json_array_size(json_object_get(all, "sentencepiece")), 2);
     json_array_foreach(json_object_get(all, "sentencepiece"), k, kind) {
         struct bpe *b = NULL;
         open_model(kind, &b);
         assert_int_equal(bpe_n_tokens(b), json_integer_value(json_object_get(kind, "n")));
-        json_array_foreach(json_object_get(all, "texts"), i, text)
-            if (!same_tokens(b, text, json_array_get(json_object_get(kind, "tokens"), i)))
-                fail_msg("%s, text %zu: \"%s\"", json_string_value(json_object_get(kind, "name")), i,
-                         json_string_value(text));
-        bpe_close(&b);
+        assert_kind(&b, all, kind);
     }
     json_decref(all);
 }

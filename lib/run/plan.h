@@ -33,7 +33,7 @@ struct model;
 struct membership_shape;                 /* lib/comm/membership/membership.h */
 
 /* The options of one owner: a technique, a model or a job. `at` of each option is an offset into the owner's struct,
- * which has `bytes` bytes; 0: they are another owner's, which this one reads, too. */
+ * which has `bytes` bytes; 0: the values are in the struct of another owner with the same table. */
 struct own_options { const struct option *option; int n; size_t bytes; };
 
 /* Options that several owners share, at the start of the plan's `own`: those of all models, of all techniques that sum

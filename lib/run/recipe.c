@@ -176,7 +176,7 @@ enum status recipe_arch(struct plan *plan, const char *name) {
     return FAIL(E_CONFIG, "no model is called arch=%s; use one of %s", name, names);
 }
 
-/* An option of another model would change nothing. */
+/* Refuse an option of another model, which would have no effect. */
 static enum status refuse_others(const struct plan *p, const struct options *o) {
     for (int i = 0; i < p->recipe->n_models; i++)
         for (int k = 0; k < p->recipe->models[i]->options.n; k++) {

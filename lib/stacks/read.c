@@ -52,7 +52,7 @@ static void see(void *self, const struct option *o, const char *text, enum optio
     if (!strcmp(o->name, s->name)) snprintf(s->text, sizeof s->text, "%s", text);
 }
 
-/* Set an option, unless it was typed. Two files must not say two values. */
+/* Set an option, unless the user typed it. Two files must give it the same value. */
 enum status from_set(struct from *f, const char *name, const char *value) {
     struct seen before = {name, ""}, after = {name, ""};
     enum option_source source = options_source(f->options, name);
@@ -68,10 +68,10 @@ enum status from_set(struct from *f, const char *name, const char *value) {
     return OK;
 }
 
-/* ---- what is said ---- */
+/* ---- which key gave an option its value ---- */
 
 enum { MOST_SAID = 128 };
-/* weak: a flag said it, and a key with a value says it better. */
+/* weak: a flag gave the value; a key with a value replaces it. */
 struct said { char name[40], text[FLAT_VALUE]; bool weak; };
 struct reading {
     struct from *f;
@@ -100,7 +100,7 @@ static bool is_same(const char *a, const char *b) {
     return !strcmp(a, b) || (*a && *b && !*end_a && !*end_b && x == y);
 }
 
-/* Note that `key` says a value. false: another key says another one. */
+/* Keep the value that a key gives. false: another key gave another value. */
 static bool note(struct reading *r, const char *key, const char *name, const char *text, bool weak) {
     if (!strcmp(name, "seq") && (strstr(key, "max-position") || strstr(key, "max_position"))) name = "positions";
     struct said *s = find(r, name);

@@ -220,5 +220,5 @@ const struct model model_dlrm = {
     .n_params = dlrm_n_params, .flops_per_token = dlrm_flops};
 const struct model model_wide_deep = {
     .name = "wide-deep", .presets = WIDE_DEEP, .any_seq = true, .clicks = &dlrm_clicks, .build = wide_deep_build,
-    .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, 0},     /* which lie with DLRM's */
+    .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, 0},     /* the values are in DLRM's struct */
     .n_params = dlrm_n_params, .flops_per_token = dlrm_flops};

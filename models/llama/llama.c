@@ -163,5 +163,5 @@ static enum status mixtral_build(const struct plan *plan, struct program *p) {
 
 const struct model model_mixtral = {
     .name = "mixtral", .presets = mixtral_presets, .formats = mixtral_formats, .published = llama_published,
-    .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, 0},     /* Llama's, which lie with Llama */
+    .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, 0},     /* the values are in Llama's struct */
     .any_seq = true, .build = mixtral_build, .n_params = llama_n_params, .flops_per_token = llama_flops_per_token};
