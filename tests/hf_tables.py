@@ -5,8 +5,8 @@ import re
 SHARED = "lib/checkpoint/hf_keys_shared.c"
 FILES = {"gpt2": ("models/gpt/gpt_hf_config.c", None), "bert": ("models/bert/bert_hf_config.c", None),
          "t5": ("models/t5/t5_hf_config.c", None),
-         "llama": ("models/llama/llama_hf_config.c", ("BOTH", "LLAMA")),
-         **{family: ("models/llama/llama_hf_config.c", ("BOTH", family.upper()))
+         "llama": ("lib/checkpoint/hf_llama.c", ("BOTH", "LLAMA")),
+         **{family: ("lib/checkpoint/hf_llama.c", ("BOTH", family.upper()))
             for family in ("mixtral", "mistral", "qwen2")}}
 
 ROW = re.compile(r'\{"([^"]+)", (HF_\w+), (NULL|"[^"]*"), (NULL|"[^"]*"), ')

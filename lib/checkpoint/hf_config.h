@@ -16,5 +16,13 @@ struct rope_rule;
 enum status hf_rope_read(const char *path, const json_t *config, double missing, int64_t seq, struct rope_rule *out);
 /** The value of rope_scaling, for json_pack's "o". NULL: no memory. */
 json_t *hf_rope_json(const struct rope_rule *);
+/* ---- of Llama and its relatives (hf_llama.c), which models/llama/ imports and exports ---- */
+struct checkpoint_model;
+/** Read the model's sizes.
+ *  @errors E_DATA: there is no file; E_FORMAT: it describes no Llama that Trivium computes */
+enum status llama_hf_config_read(const char *path, struct checkpoint_model *out);
+/** @errors E_IO, E_MEMORY */
+enum status llama_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);
+
 /** "float32" and so on. Static storage. */
 const char *hf_config_dtype(enum dtype);

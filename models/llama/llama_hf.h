@@ -13,6 +13,7 @@
 #pragma once
 
 #include "lib/checkpoint/checkpoint_tensor.h"
+#include "lib/checkpoint/hf_config.h"
 
 /** Convert the files at `path` to a weights-only checkpoint in `save`, in their precision, a piece at a time. heads
  *  must be 0, because config.json has them. *out: the model.
@@ -30,11 +31,3 @@ enum status llama_hf_check(const struct checkpoint_model *);
 /** As llama_hf_export, with files of at most shard_bytes bytes; 0: one file. @errors as llama_hf_export */
 enum status llama_hf_export_sharded(const struct checkpoint_reader *, enum dtype, const char *path,
                                     int64_t shard_bytes);
-
-/* ---- config.json (llama_hf_config.c) ---- */
-
-/** Read the model's sizes from config.json.
- *  @errors E_DATA: there is no file; E_FORMAT: it describes no Llama that Trivium computes */
-enum status llama_hf_config_read(const char *path, struct checkpoint_model *out);
-/** @errors E_IO, E_MEMORY */
-enum status llama_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);

@@ -1,6 +1,7 @@
-#include "models/llama/llama_hf.h"
-
+/* config.json of Llama and its relatives: one table of keys that all have, and one of each family. */
 #include "lib/checkpoint/hf_config.h"
+
+#include "lib/checkpoint/checkpoint_model.h"
 #include "lib/checkpoint/hf_keys.h"
 #include "lib/ops/rope.h"
 #include <inttypes.h>
