@@ -386,7 +386,7 @@ ON_ALL_CORES = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/
 demo: deps
 	@! command -v apt-get >/dev/null || tools/install-deps pictures || true
 	@$(MAKE) --no-print-directory $(ON_ALL_CORES) build
-	@BUILD=$(B) tools/demo
+	@$(B)/trivium demo --out $(B)
 
 # The whole idea in 880 lines, apart from the rest (nano/README.md).
 nano: build

@@ -6,8 +6,11 @@
 #include "launch/agent.h"
 #include "launch/launch_restart.h"
 #include "launch/postmortem.h"
+#include "launch/program.h"
 #include "launch/watch.h"
+#include "lib/base/configs.h"
 #include "lib/base/status.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -19,12 +22,31 @@
 /* The Makefile, CITATION.cff and the heading of CHANGELOG.md have the same number (tests/more/install.sh). */
 static const char VERSION[] = "0.2.0";
 
+/* A script of configs/, which runs this program; it takes two words at most, and refuses a third. */
+static int demo_main(int argc, char **argv) {
+    char script[PATH_MAX];
+    const char *program, *word[3];
+    for (int i = 0; i < 3; i++) word[i] = i < argc ? argv[i] : NULL;
+    enum status status = program_path(&program);
+    /* never the script of a stranger's folder: a relative path is one in the current folder */
+    if (status == OK && (!configs_find("demo.sh", script, sizeof script) || *script != '/'))
+        status = FAIL(E_IO, "there is no demo.sh with the program %s; build it in its project, or make install",
+                      program);
+    if (status == OK && setenv("TRIVIUM", program, 1) == 0) {
+        execlp("bash", "bash", script, word[0], word[1], word[2], (char *)NULL);
+        status = FAIL(E_IO, "cannot run bash: %s; install bash", strerror(errno));
+    }
+    status_report();
+    return status_exit_code(status);
+}
+
 /* main: NULL if recipe_commands has the function. meaning: NULL if only other commands run the command. prints: the
  * command's result is its standard output, so that lost output is a failure. `train` prints a log only: a failure
  * because of a lost log would make a supervisor train again. */
 struct command { const char *name; int (*main)(int argc, char **argv); bool prints; const char *meaning; };
 
 static const struct command COMMANDS[] = {
+    {"demo", demo_main, false, "8 ranks and one have the same losses: a minute or two, into ./trivium-demo"},
     {"train", train_main, false, "train a model; alone, or as one rank under launch, mpirun or srun"},
     {"compare", compare_main, true,
      "compare --strategies \"a | b | ...\": memory and speed of several strategies, side by side"},

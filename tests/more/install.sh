@@ -36,6 +36,10 @@ try_wheel() {
     in_debian 'python -m trivium.oracle record --out r --steps 2 &&
         trivium launch -n 2 oracle record --out s --dp 2 --steps 2 && trivium oracle check s r'
     report $? "a recorded run is checked there"
+    in_debian 'mkdir d && cd d && touch /root/stamp && trivium demo >said 2>&1; tail -n 3 said
+        tail -n 1 said | grep "^8 ranks and 1 rank: the same losses" && [ -s trivium-demo/report/report.html ] &&
+        ! find / /dev/shm -xdev -newer /root/stamp -type f ! -path "/root/d/*" | grep .'
+    report $? "the demonstration, which writes into the current folder alone"
     in_debian 'pip uninstall -y trivium && ! find /wheel -name "*trivium*" | grep .'
     report $? "pip uninstall leaves nothing"
 }
@@ -49,6 +53,13 @@ mkdir "$work/elsewhere"
 (cd "$work/elsewhere" && "$program" plan --cluster dgx-h100 --model gpt2-124m --gpus 8 --stack megatron-core &&
     "$program" train --steps 1 --metrics '') >"$work/said" 2>&1
 report $? "plan and train find their files from any folder"
+mkdir -p "$work/strange/configs" && cp "$program" "$work/strange/program"
+echo "echo mine" >"$work/strange/configs/demo.sh"
+(cd "$work/elsewhere" && "$program" demo --help && ! "$program" demo --steps 3 && cd ../strange && ! ./program demo) \
+    >"$work/said" 2>&1 && grep -q -- "--out DIR   " "$work/said" &&
+    grep -q '^trivium demo: --steps is no option' "$work/said" &&
+    ! grep -q mine "$work/said"
+report $? "demo from any folder, and never the script of the folder it is called in"
 
 version=$("$program" --version | sed 's/trivium //')
 {

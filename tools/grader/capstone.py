@@ -13,7 +13,7 @@ import subprocess
 from . import ROOT, Trouble, build, causes, exercise, grade, handed_in, launch, program
 
 CONFIG = "configs/demo.ini"
-DEMONSTRATION = "--dp 2 --tp 2 --pp 2"       # as tools/demo trains it; all its steps, in fp32
+DEMONSTRATION = "--dp 2 --tp 2 --pp 2"       # as trivium demo trains it; all its steps, in fp32
 SHORT = ["--steps", "10", "--eval-every", "0"]
 ROUNDING, DRIFT = 1e-10, 1e-2                # relative: another order of sums, in fp64; in other types, over many steps
 LIMIT_S = 1800
