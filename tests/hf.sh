@@ -2,7 +2,8 @@
 # Other projects' files, held against PyTorch: a GPT-2 with Hugging Face's names is imported, trained by one rank and by
 # eight (dp2 tp2 pp2), and exported again, for Hugging Face and for llm.c; tests/hf_reference.py, an implementation by
 # itself, makes the file, trains the same, and compares. And a GPT-2 with a head of its own, Llamas, a Mistral, a
-# Qwen 2, a Mixtral, a BERT and a T5, with the models of transformers themselves (tests/hf_transformers.py).
+# Qwen 2 and 3, an OLMo 2, a Mixtral, a BERT and a T5, with the models of transformers themselves
+# (tests/hf_transformers.py).
 #
 # Run from the project's root. MODELS: which of those (default: all). BUILD: where the program is (default: build).
 # PYTHON: one with torch and numpy, and for the second part transformers.
@@ -54,11 +55,15 @@ try_model() { # MODEL; stands in a folder of its own
     [ "$1" = mixtral ] && more+=(--moe-packed on)                         # and so it is in the other layout
     run "$trivium" launch -n 8 train "${common[@]}" "${sizes[@]}" "${more[@]}" --dp 2 --tp 2 --pp 2 \
         --metrics layout.jsonl --save saved
+    case $1 in qwen3 | olmo2)                                             # norms over the heads of other ranks
+        run "$trivium" launch -n 8 train "${common[@]}" "${sizes[@]}" --dp 2 --tp 2 --cp 2 --sp on --zero 3 \
+            --recompute full --metrics other.jsonl ;;
+    esac
     mkdir trained
     run "$trivium" checkpoint export saved --to hf trained/model.safetensors
     "$python" "$beside" check "$1" . 2>log ||
         echo "not ok $1_trains_as_in_transformers the comparison ended with code $?: $(tail -1 log)"
 }
-for model in ${MODELS-gpt2 llama llama3 mistral qwen2 mixtral bert t5}; do
+for model in ${MODELS-gpt2 llama llama3 mistral qwen2 qwen3 olmo2 mixtral bert t5}; do
     (mkdir "$model" && cd "$model" && try_model "$model")
 done

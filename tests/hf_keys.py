@@ -18,7 +18,8 @@ OF_THE_CLASS = {"json", "sub_configs", "rope_type", "is_heterogeneous", "default
                 "has_no_defaults_at_init", "keys_to_ignore_at_inference", "base_config_key", "extra_files",
                 "is_composition", "ignore_keys_at_rope_validation"}
 SHARED = ["masking_utils.py", "modeling_rope_utils.py", "cache_utils.py", "modeling_utils.py", "configuration_utils.py"]
-ROTARY = ["llama", "mixtral", "mistral", "qwen2"]                # only these have positions that a config can scale
+# Only these have positions that a config can scale
+ROTARY = ["llama", "mixtral", "mistral", "qwen2", "qwen3", "olmo2"]
 READS = [r"(?<![\w.])(?:self\.|model\.|decoder_|text_)?config\.(\w+)",
          r"(?:get|has)attr\((?:self\.)?config, ?\"(\w+)\"",
          r"kwargs\.(?:pop|get)\(\"(\w+)\""]
@@ -39,6 +40,7 @@ def asked_for(path):
 def class_of(family):
     return {"gpt2": transformers.GPT2Config, "llama": transformers.LlamaConfig, "mixtral": transformers.MixtralConfig,
             "mistral": transformers.MistralConfig, "qwen2": transformers.Qwen2Config,
+            "qwen3": transformers.Qwen3Config, "olmo2": transformers.Olmo2Config,
             "bert": transformers.BertConfig, "t5": transformers.T5Config}[family]
 
 

@@ -7,7 +7,7 @@ FILES = {"gpt2": ("models/gpt/gpt_hf_config.c", None), "bert": ("models/bert/ber
          "t5": ("models/t5/t5_hf_config.c", None),
          "llama": ("lib/checkpoint/hf_llama.c", ("BOTH", "LLAMA")),
          **{family: ("lib/checkpoint/hf_llama.c", ("BOTH", family.upper()))
-            for family in ("mixtral", "mistral", "qwen2")}}
+            for family in ("mixtral", "mistral", "qwen2", "qwen3", "olmo2")}}
 
 ROW = re.compile(r'\{"([^"]+)", (HF_\w+), (NULL|"[^"]*"), (NULL|"[^"]*"), ')
 

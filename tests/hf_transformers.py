@@ -3,8 +3,8 @@
     hf_transformers.py make MODEL DIR     DIR/model: a small MODEL (gpt2, llama, llama3, ...) with random weights, as
                                           save_pretrained leaves it, in several files with an index; DIR/tokens
     hf_transformers.py check MODEL DIR    train it on the same tokens, and compare with what Trivium left in DIR:
-                                          serial.jsonl, layout.jsonl (metrics), trained/ (an export of the layout's last
-                                          step)
+                                          serial.jsonl, layout.jsonl, of some other.jsonl (metrics), trained/ (an
+                                          export of the layout's last step)
 
 All is fp64. transformers computes norms, the softmax of attention and the angles of positions in fp32 whatever the
 model's type: the names of that type are turned to fp64 before it is loaded. Numbers that mean the same then differ by
@@ -52,7 +52,11 @@ TODAY = {"llama3": dict(tie_word_embeddings=True, attention_bias=True, mlp_bias=
          "mistral": dict(head_dim=12, sliding_window=None,
                          rope_parameters=dict(rope_theta=500.0, rope_type="linear", factor=2.5)),
          "qwen2": dict(tie_word_embeddings=True, rms_norm_eps=1e-6,
-                       rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0, beta_fast=4.0))}
+                       rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0, beta_fast=4.0)),
+         "qwen3": dict(head_dim=12, attention_bias=True),
+         "olmo2": dict(tie_word_embeddings=True, pad_token_id=None, eos_token_id=None,
+                       rope_parameters=dict(ROPE, rope_type="llama3", factor=8.0, low_freq_factor=0.5,
+                                            high_freq_factor=4.0))}
 SEED = 1234                                                      # --seed's default
 
 
@@ -63,6 +67,8 @@ def model_class(name):
             "llama3": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
             "mistral": (transformers.MistralConfig, transformers.MistralForCausalLM),
             "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
+            "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
+            "olmo2": (transformers.Olmo2Config, transformers.Olmo2ForCausalLM),
             "mixtral": (transformers.MixtralConfig, transformers.MixtralForCausalLM),
             "bert": (transformers.BertConfig, transformers.BertForMaskedLM),
             "t5": (transformers.T5Config, transformers.T5ForConditionalGeneration)}[name]
@@ -145,8 +151,10 @@ def check(name, folder):
     m = new_model(name)
     losses, norms = train(m, name, data)
     inputs, targets = batch(name, data, None)
-    for run in ("serial", "layout"):
+    for run in ("serial", "layout", "other"):
         path = f"{folder}/{run}.jsonl"
+        if run == "other" and not os.path.exists(path):
+            continue
         say(f"{name}_trains_as_in_transformers_{run}",
             max(distance(rows(path, "loss"), losses), distance(rows(path, "grad_norm"), norms)))
 

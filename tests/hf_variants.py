@@ -54,6 +54,15 @@ BASES = {"gpt2": [(dict(GPT2, n_head=12), {}), (dict(GPT2, n_head=4), {"n_ctx": 
                    (dict(DECODER, intermediate_size=96, num_key_value_heads=4, tie_word_embeddings=True,
                          rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0,
                                               original_max_position_embeddings=16)), {})],
+         "qwen3": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, head_dim=12, rope_parameters=ROPE), {}),
+                   (dict(DECODER, intermediate_size=96, num_key_value_heads=4, head_dim=8, tie_word_embeddings=True,
+                         attention_bias=True,
+                         rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0,
+                                              original_max_position_embeddings=16)), {})],
+         "olmo2": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, pad_token_id=None, eos_token_id=None,
+                         rope_parameters=ROPE), {}),
+                   (dict(DECODER, intermediate_size=96, num_key_value_heads=8, rms_norm_eps=1e-6, pad_token_id=None,
+                         eos_token_id=None, rope_parameters=dict(ROPE, rope_type="linear", factor=2.0)), {})],
          "mixtral": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, head_dim=8, num_local_experts=4,
                            rope_parameters=ROPE), {}),
                      (dict(DECODER, intermediate_size=64, num_key_value_heads=8, num_local_experts=8, head_dim=8),
@@ -276,7 +285,7 @@ def trained(trivium, family, words, seq, data, work):
     # what the model has by default; and of a Mixtral, which in transformers drops no token
     plain = {"llama": {"--tie": "on", "--kv-heads": "0", "--ffn": "0"},
              "mixtral": {"--capacity": "0", "--aux-loss": "0", "--z-loss": "0"}}
-    of_llama = plain["llama"] if family in ("mixtral", "mistral", "qwen2") else {}
+    of_llama = plain["llama"] if family in ("mixtral", "mistral", "qwen2", "qwen3", "olmo2") else {}
     more += [x for option, value in {**plain.get(family, {}), **of_llama}.items()
              if option not in words
              for x in (option, value)]

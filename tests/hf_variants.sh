@@ -19,5 +19,6 @@ if [ -z "$python" ]; then echo "skip hf_variants no Python with numpy, torch and
 
 "$python" tests/hf_keys.py 2>"$log" || echo "not ok hf_keys it ended with code $?: $(tail -1 "$log")"
 # shellcheck disable=SC2086 # words
-"$python" tests/hf_variants.py "$trivium" "${EVERY-20}" ${MODELS-gpt2 llama mistral qwen2 mixtral bert t5} 2>"$log" ||
+"$python" tests/hf_variants.py "$trivium" "${EVERY-20}" \
+    ${MODELS-gpt2 llama mistral qwen2 qwen3 olmo2 mixtral bert t5} 2>"$log" ||
     echo "not ok hf_variants it ended with code $?: $(tail -1 "$log")"

@@ -51,6 +51,27 @@ static void check_published(read_config *read, const char *text, struct checkpoi
     "\"rope_theta\": 500000.0, \"tie_word_embeddings\": true, \"torch_dtype\": \"bfloat16\", " \
     "\"transformers_version\": \"4.45.0.dev0\", \"use_cache\": true, \"vocab_size\": 128256"
 
+/* What a key's absence means in one family, and not in another. */
+#define SIZES_OF(type) "{\"model_type\": \"" type "\", \"num_hidden_layers\": 2, \"hidden_size\": 1024, " \
+    "\"num_attention_heads\": 16, \"num_key_value_heads\": 8, \"intermediate_size\": 96, " \
+    "\"max_position_embeddings\": 32, \"vocab_size\": 250"
+
+TEST(test_families_of_llama_differ) {
+    struct checkpoint_model m;
+    assert_ok(read_text(llama_hf_config_read, SIZES_OF("qwen3") "}", &m));
+    assert_int_equal(m.head_dim, 128);
+    assert_ok(read_text(llama_hf_config_read, SIZES_OF("qwen2") "}", &m));
+    assert_int_equal(m.head_dim, 0);
+    assert_fails(read_text(llama_hf_config_read, SIZES_OF("qwen2") ", \"head_dim\": null}", &m), E_FORMAT,
+                 "head_dim is null");
+    assert_fails(read_text(llama_hf_config_read, SIZES_OF("olmo2") ", \"head_dim\": null}", &m), E_FORMAT,
+                 "head_dim is null");
+    assert_fails(read_text(llama_hf_config_read, SIZES_OF("olmo2") ", \"attention_bias\": true}", &m), E_FORMAT,
+                 "attention_bias is true", "has false");
+    assert_fails(read_text(llama_hf_config_read, SIZES_OF("qwen3") ", \"use_sliding_window\": true}", &m), E_FORMAT,
+                 "use_sliding_window is true", "has false");
+}
+
 TEST(test_published_files_are_read_whole) {
     check_published(gpt_hf_config_read, "{\"activation_function\": \"gelu_new\", \"architectures\": "
         "[\"GPT2LMHeadModel\"], \"attn_pdrop\": 0.1, \"bos_token_id\": 50256, \"embd_pdrop\": 0.1, \"eos_token_id\": "
@@ -86,6 +107,27 @@ TEST(test_published_files_are_read_whole) {
         (struct checkpoint_model){.arch = "llama", .layers = 24, .hidden = 896, .heads = 14, .seq = 32768,
                                   .vocab = 151936, .kv_heads = 2, .ffn = 4864, .rope_theta = 1000000,
                                   .more = "norm-eps=1e-06 attention-bias=qkv"});
+    check_published(llama_hf_config_read, "{\"architectures\": [\"Qwen3ForCausalLM\"], \"attention_bias\": false, "
+        "\"attention_dropout\": 0.0, \"bos_token_id\": 151643, \"eos_token_id\": 151645, \"head_dim\": 128, "
+        "\"hidden_act\": \"silu\", \"hidden_size\": 1024, \"initializer_range\": 0.02, \"intermediate_size\": 3072, "
+        "\"max_position_embeddings\": 40960, \"max_window_layers\": 28, \"model_type\": \"qwen3\", "
+        "\"num_attention_heads\": 16, \"num_hidden_layers\": 28, \"num_key_value_heads\": 8, \"rms_norm_eps\": 1e-06, "
+        "\"rope_scaling\": null, \"rope_theta\": 1000000, \"sliding_window\": null, \"tie_word_embeddings\": true, "
+        "\"torch_dtype\": \"bfloat16\", \"transformers_version\": \"4.51.0\", \"use_cache\": true, "
+        "\"use_sliding_window\": false, \"vocab_size\": 151936}",                        /* Qwen3-0.6B */
+        (struct checkpoint_model){.arch = "llama", .layers = 28, .hidden = 1024, .heads = 16, .seq = 40960,
+                                  .vocab = 151936, .kv_heads = 8, .ffn = 3072, .rope_theta = 1000000, .head_dim = 128,
+                                  .more = "norm-eps=1e-06 qk-norm=head"});
+    check_published(llama_hf_config_read, "{\"architectures\": [\"Olmo2ForCausalLM\"], \"attention_bias\": false, "
+        "\"attention_dropout\": 0.0, \"eos_token_id\": 100257, \"hidden_act\": \"silu\", \"hidden_size\": 4096, "
+        "\"initializer_range\": 0.02, \"intermediate_size\": 11008, \"max_position_embeddings\": 4096, "
+        "\"model_type\": \"olmo2\", \"num_attention_heads\": 32, \"num_hidden_layers\": 32, "
+        "\"num_key_value_heads\": 32, \"pad_token_id\": 100277, \"rms_norm_eps\": 1e-06, \"rope_scaling\": null, "
+        "\"rope_theta\": 500000, \"tie_word_embeddings\": false, \"torch_dtype\": \"float32\", "
+        "\"transformers_version\": \"4.47.0\", \"use_cache\": false, \"vocab_size\": 100352}",    /* OLMo 2 7B */
+        (struct checkpoint_model){.arch = "llama", .layers = 32, .hidden = 4096, .heads = 32, .seq = 4096,
+                                  .vocab = 100352, .untied = 1, .ffn = 11008, .rope_theta = 500000,
+                                  .more = "norm-eps=1e-06 qk-norm=all post-norm=on"});
     check_published(llama_hf_config_read, "{\"architectures\": [\"MistralForCausalLM\"], \"attention_dropout\": 0.0, "
         "\"bos_token_id\": 1, \"eos_token_id\": 2, \"head_dim\": 128, \"hidden_act\": \"silu\", \"hidden_size\": 5120, "
         "\"initializer_range\": 0.02, \"intermediate_size\": 14336, \"max_position_embeddings\": 131072, "
@@ -328,7 +370,8 @@ TEST(test_a_folder_is_what_transformers_reads) {
     assert_fails(hf_files_open(folder, &files), E_FORMAT, "adapter_config.json", "merge_and_unload");
 }
 
-TESTS(unit_test(test_published_files_are_read_whole), unit_test(test_what_is_not_said_is_the_references),
+TESTS(unit_test(test_families_of_llama_differ), unit_test(test_published_files_are_read_whole),
+      unit_test(test_what_is_not_said_is_the_references),
       unit_test(test_rope_theta_is_read_where_it_is), unit_test(test_an_unscaled_head_is_its_own),
       unit_test(test_epsilons_are_read), unit_test(test_slowed_positions_are_read),
       unit_test(test_other_functions_are_refused_by_name), unit_test(test_a_key_that_nothing_reads_is_said),

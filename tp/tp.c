@@ -9,7 +9,7 @@
  * Attention is the same with heads for columns: qkv gives rank r its own heads, each head works alone, proj is sharded
  * by rows. The vocabulary is sharded by rows of wte. Rank r looks up the tokens of its rows; other tokens give zero,
  * and one all-reduce adds. Rank r also computes the logits of its rows. The loss gathers no logits
- * (tp_cross_entropy.c, tp_linear_cross_entropy.c).
+ * (tp_cross_entropy.c, tp_linear_cross_entropy.c). A norm over all heads adds B T squares over the ranks.
  *
  * In the code, axes carry letters: H heads, J heads of keys and values, K hidden units of the MLP, V vocabulary. tp
  * shards those axes of every param; everything else follows from the shapes:
@@ -37,6 +37,7 @@
 #include "lib/ops/embedding.h"
 #include "lib/ops/linear.h"
 #include "lib/ops/linear_cross_entropy.h"
+#include "lib/ops/rmsnorm.h"
 #include "lib/run/run.h"
 #include "tp/tp_cross_entropy.h"
 #include "tp/tp_leaves.h"
@@ -196,7 +197,7 @@ static void insert_enter(const struct plan *plan, struct program *p, int at) {
     program_insert(p, at, &s);
 }
 
-static void divide_loss(const struct plan *plan, struct step *s, const struct op *op) {
+static void divide(const struct plan *plan, struct step *s, const struct op *op) {
     s->op = op;
     s->mesh_axis = AXIS_TP;
     s->parts = (int)plan->mesh.tp;
@@ -208,8 +209,9 @@ static void insert_regions(const struct plan *plan, struct program *p) {
         struct step *s = &p->steps[i];
         bool enter = makes_cut_axis(p, s), leave = sums_over_cut_axis(p, s);
         n = p->n_steps;
-        if (s->op == &op_cross_entropy) divide_loss(plan, s, &op_tp_cross_entropy);
-        if (s->op == &op_linear_cross_entropy) divide_loss(plan, s, &op_tp_linear_cross_entropy);
+        if (s->op == &op_cross_entropy) divide(plan, s, &op_tp_cross_entropy);
+        if (s->op == &op_linear_cross_entropy) divide(plan, s, &op_tp_linear_cross_entropy);
+        if (s->op == &op_rmsnorm_heads) divide(plan, s, &op_tp_rmsnorm_heads);
         if (leave) insert_exit(plan, p, i);
         if (enter) insert_enter(plan, p, i);
     }

@@ -9,5 +9,8 @@ extern const struct technique technique_tp;
  *  in[0] x (B,T,C), in[1] targets (B,T) int32, weight[0] W (V/tp,C) -> out[0] the loss, the same on every rank. */
 extern const struct op op_tp_linear_cross_entropy;
 
+/* A norm over all heads, of which a rank has 1/tp: ranks add each token's sum of squares, and of dy g n in backward. */
+extern const struct op op_tp_rmsnorm_heads;
+
 struct tp_options { int sp; };           /* sequence parallelism */
 static inline struct tp_options *tp_options(const struct plan *p) { return plan_own(p, &technique_tp.options); }

@@ -2,9 +2,12 @@
  * device, and what a gradient with several readers needs. */
 #include "lib/base/exact.h"
 #include "lib/comm/comm_request.h"
+#include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/reduce.h"
+#include "lib/ops/rmsnorm.h"
 #include "lib/ops/shapes.h"
+#include "tp/tp.h"
 #include "tp/tp_cross_entropy.h"
 #include "tp/tp_region.h"
 #include "tp/tp_sequence.h"
@@ -101,6 +104,26 @@ const struct op op_sp_exit = {
     .exchanges = exchanges,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE({sp_exit_forward, gather_backward, NULL}),
                 WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({sp_exit_forward, gather_backward, NULL}))}};
+
+/* ---- the norm over sharded heads ---- */
+static int norm_exchanges(const struct call *c, enum row_kind kind, struct exchange out[MAX_EXCHANGES]) {
+    tp_exit_exchanges(&(struct call){.in = {c->out[1]}}, true, out);
+    return kind != ROW_BACKWARD_WEIGHT;
+}
+static enum status add_sums(const struct call *c, void *sum) {
+    return comm_all_reduce(c->group, sum, type_n(c->out[1].type), c->out[1].type->dtype, COMM_SUM);
+}
+static enum status norm_forward(const struct call *c) { return rmsnorm_heads_forward(c, add_sums); }
+static enum status norm_backward(const struct call *c) { return rmsnorm_heads_backward(c, add_sums); }
+
+const struct op op_tp_rmsnorm_heads = {
+    .name = "tp_rmsnorm_heads", .typing = TYPING_LOCAL_ACROSS, .mixes = "HD", .rule = RULE_NORM,
+    .shape = rmsnorm_heads_shape, .exchanges = norm_exchanges,
+    .needs = {.bi_in = IN(0), .bi_out = OUT(1), .bi_weight = WEIGHT(0), .bw_in = IN(0), .bw_out = OUT(1)},
+    .no_grad_out = OUT(1), .statistic_out = OUT(1), .forward_alias = ALIAS_IN_PLACE, .backward_alias = ALIAS_IN_PLACE,
+    .has_backward_input = true, .has_backward_weight = true, .work = rmsnorm_heads_work, .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = EVERY_DTYPE({norm_forward, norm_backward, rmsnorm_heads_weight}),
+                WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE({norm_forward, norm_backward, rmsnorm_heads_weight}))}};
 
 /* ---- the loss over a sharded vocabulary ---- */
 static enum status loss_shape(const struct call *c, struct type out[MAX_OUT]) {

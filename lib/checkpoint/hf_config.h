@@ -21,6 +21,8 @@ struct checkpoint_model;
 /** Read the model's sizes.
  *  @errors E_DATA: there is no file; E_FORMAT: it describes no Llama that Trivium computes */
 enum status llama_hf_config_read(const char *path, struct checkpoint_model *out);
+/** Is there a model_type that has the model's options? @collective{none} */
+bool llama_hf_has_type(const struct checkpoint_model *);
 /** @errors E_IO, E_MEMORY */
 enum status llama_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);
 

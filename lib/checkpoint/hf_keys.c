@@ -150,6 +150,7 @@ static enum status read_key(const struct place *p, const json_t *object, const s
     if (!said && !key->missing)
         return FAIL(E_FORMAT, "%s does not say %s; is it the config.json of a %s?", p->where, name, p->model);
     if (key->use == HF_MUST && is_ignored(key->names)) return OK;
+    if (!said && !strcmp(key->missing, "absent")) return OK;
     json_t *missing = said ? NULL : value_of(key->missing);
     enum status status = read_value(p, key, name, said ? said : missing, said != NULL);
     json_decref(missing);

@@ -19,7 +19,7 @@ enum hf_use {
 };
 
 /* missing: the reference's default for a key that the file lacks; NULL: the key is required. wanted: allowed values,
- * separated by |. Both are JSON, or a string without quotes. */
+ * separated by |. Both are JSON, or a string without quotes. missing "absent": the key may be absent, and not null. */
 struct hf_key {
     const char *names;                   /* "n_head|num_attention_heads": alternative names of the key */
     enum hf_use use;

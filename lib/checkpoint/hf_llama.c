@@ -64,6 +64,7 @@ static const struct hf_keys MISTRAL = {MISTRAL_KEYS, NULL, NULL};
 
 /* Without use_sliding_window the other keys of windows mean nothing; layer_types may say so, too. */
 static const struct hf_key QWEN2_KEYS[] = {
+    {"head_dim", HF_SIZE, "absent", NULL, AT(head_dim)},
     {"num_key_value_heads", HF_SIZE, NULL, NULL, AT(model.kv_heads)},
     {"rms_norm_eps", HF_REAL, "1e-6", NULL, AT(eps)},
     {"use_sliding_window", HF_MUST, "false", "false", 0},
@@ -72,11 +73,59 @@ static const struct hf_key QWEN2_KEYS[] = {
 };
 static const struct hf_keys QWEN2 = {QWEN2_KEYS, NULL, "sliding_window max_window_layers"};
 
-/* The model_types that are read, the arch of each, and its theta if the file says none. */
-static const struct family { const char *type, *arch; const struct hf_keys *keys; double theta; } FAMILIES[] = {
-    {"llama", "llama", &LLAMA, 1e4}, {"mixtral", "mixtral", &MIXTRAL, 1e6}, {"mistral", "llama", &MISTRAL, 1e4},
-    {"qwen2", "llama", &QWEN2, 1e4}};
+static const struct hf_key QWEN3_KEYS[] = {
+    {"num_key_value_heads", HF_SIZE, "32", NULL, AT(model.kv_heads)},
+    {"head_dim", HF_SIZE, "128", NULL, AT(head_dim)},
+    {"rms_norm_eps", HF_REAL, "1e-6", NULL, AT(eps)},
+    {"attention_bias", HF_FLAG, "false", NULL, AT(attention_bias)},
+    {"use_sliding_window", HF_MUST, "false", "false", 0},
+    {"layer_types", HF_READ, "null", NULL, 0},
+    {0},
+};
+static const struct hf_keys QWEN3 = {QWEN3_KEYS, NULL, "sliding_window max_window_layers"};
+
+/* With attention_bias the projection's bias would come before a norm. */
+static const struct hf_key OLMO2_KEYS[] = {
+    {"head_dim", HF_SIZE, "absent", NULL, AT(head_dim)},
+    {"num_key_value_heads", HF_SIZE, "null", NULL, AT(model.kv_heads)},
+    {"rms_norm_eps", HF_REAL, "1e-5", NULL, AT(eps)},
+    {"attention_bias", HF_MUST, "false", "false", 0},
+    {0},
+};
+static const struct hf_keys OLMO2 = {OLMO2_KEYS, NULL, NULL};
+
+/* The model_types that are read, the class and the arch of each, its theta if the file says none, and its options:
+ * bias "all" is said by a key, "qkv" is always there. A model is written as the first type that has its options. */
+static const struct family {
+    const char *type, *class, *arch;
+    const struct hf_keys *keys;
+    double theta;
+    const char *bias, *qk_norm, *post_norm;
+} FAMILIES[] = {{"llama", "LlamaForCausalLM", "llama", &LLAMA, 1e4, "all", "", ""},
+                {"mixtral", "MixtralForCausalLM", "mixtral", &MIXTRAL, 1e6, "", "", ""},
+                {"mistral", "MistralForCausalLM", "llama", &MISTRAL, 1e4, "", "", ""},
+                {"qwen2", "Qwen2ForCausalLM", "llama", &QWEN2, 1e4, "qkv", "", ""},
+                {"qwen3", "Qwen3ForCausalLM", "llama", &QWEN3, 1e4, "all", "head", ""},
+                {"olmo2", "Olmo2ForCausalLM", "llama", &OLMO2, 1e4, "", "all", "on"}};
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };
+
+static bool says(const struct checkpoint_model *m, const char *option, const char *value) {
+    char said[MODEL_VALUE_MAX];
+    checkpoint_model_said(m, option, said);
+    return !strcmp(said, value);
+}
+
+static const struct family *family_of(const struct checkpoint_model *m) {
+    for (const struct family *f = FAMILIES; f < FAMILIES + N_FAMILIES; f++) {
+        bool bias = says(m, "attention-bias", f->bias) || (!strcmp(f->bias, "all") && says(m, "attention-bias", ""));
+        if (bias && !strcmp(f->arch, m->arch) && says(m, "qk-norm", f->qk_norm) &&
+            says(m, "post-norm", f->post_norm) && (f->keys == &LLAMA || says(m, "mlp-bias", "")))
+            return f;
+    }
+    return NULL;
+}
+
+bool llama_hf_has_type(const struct checkpoint_model *m) { return family_of(m) != NULL; }
 
 /* ---- reading ---- */
 
@@ -93,13 +142,16 @@ static enum status check_layers(const char *path, const json_t *types, int64_t l
 }
 
 /* What the sizes do not say. */
-static void say_more(struct checkpoint_model *m, const struct said *s, const struct rope_rule *rope, bool qwen2) {
+static void say_more(struct checkpoint_model *m, const struct said *s, const struct rope_rule *rope,
+                     const struct family *f) {
     char text[MODEL_VALUE_MAX];
     rope_rule_write(rope, text, sizeof text);
     checkpoint_model_say_real(m, "norm-eps", s->eps, 1e-5);
     if (rope->scaling != ROPE_UNSCALED) checkpoint_model_say(m, "rope-scaling", text);
-    if (s->attention_bias || qwen2) checkpoint_model_say(m, "attention-bias", qwen2 ? "qkv" : "all");
+    if (s->attention_bias || f->keys == &QWEN2) checkpoint_model_say(m, "attention-bias", f->bias);
     if (s->mlp_bias) checkpoint_model_say(m, "mlp-bias", "on");
+    if (*f->qk_norm) checkpoint_model_say(m, "qk-norm", f->qk_norm);
+    if (*f->post_norm) checkpoint_model_say(m, "post-norm", f->post_norm);
 }
 
 static enum status check_sizes(const char *path, const struct said *s) {
@@ -121,7 +173,7 @@ static enum status read_config(const char *path, const json_t *config, struct ch
     struct rope_rule rope;
     while (f < FAMILIES + N_FAMILIES && strcmp(f->type, name) != 0) f++;
     if (f == FAMILIES + N_FAMILIES)
-        return FAIL(E_FORMAT, "%s: model_type is %s, not llama, mixtral, mistral or qwen2", path,
+        return FAIL(E_FORMAT, "%s: model_type is %s, not llama, mixtral, mistral, qwen2, qwen3 or olmo2", path,
                     type ? hf_keys_show(type) : "not said");
     const struct hf_keys *const tables[] = {&BOTH, f->keys, &hf_keys_shared, NULL};
     TRY(hf_keys_read(path, name, config, tables, false, &s));
@@ -134,7 +186,7 @@ static enum status read_config(const char *path, const json_t *config, struct ch
     if (s.head_dim * out->heads != out->hidden) out->head_dim = s.head_dim;
     out->untied = !s.tied;
     out->dropless = out->experts > 0;
-    say_more(out, &s, &rope, f->keys == &QWEN2);
+    say_more(out, &s, &rope, f);
     if (out->kv_heads == out->heads) out->kv_heads = 0;
     if (out->ffn == 4 * out->hidden) out->ffn = 0;
     return checkpoint_model_check(out, path);
@@ -150,23 +202,27 @@ enum status llama_hf_config_read(const char *path, struct checkpoint_model *out)
 
 /* ---- writing ---- */
 
-static json_t *config_json(const struct checkpoint_model *m, enum dtype dtype, const struct rope_rule *rope,
-                           const char *bias, bool mlp_bias) {
-    bool mixtral = !strcmp(m->arch, "mixtral"), qwen2 = !strcmp(bias, "qkv");
+static json_t *config_json(const struct checkpoint_model *m, enum dtype dtype, const struct rope_rule *rope) {
+    const struct family *f = family_of(m);
+    bool bias = says(m, "attention-bias", "all");
     json_t *config = json_pack(
         "{s:[s], s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:s, s:b, s:s}", "architectures",
-        mixtral ? "MixtralForCausalLM" : qwen2 ? "Qwen2ForCausalLM" : "LlamaForCausalLM", "model_type",
-        qwen2 ? "qwen2" : m->arch, "num_hidden_layers", (json_int_t)m->layers, "hidden_size", (json_int_t)m->hidden,
-        "intermediate_size", (json_int_t)(m->ffn ? m->ffn : 4 * m->hidden), "num_attention_heads",
-        (json_int_t)m->heads, "num_key_value_heads", (json_int_t)(m->kv_heads ? m->kv_heads : m->heads), "head_dim",
+        f->class, "model_type", f->type, "num_hidden_layers", (json_int_t)m->layers, "hidden_size",
+        (json_int_t)m->hidden, "intermediate_size", (json_int_t)(m->ffn ? m->ffn : 4 * m->hidden),
+        "num_attention_heads", (json_int_t)m->heads, "num_key_value_heads",
+        (json_int_t)(m->kv_heads ? m->kv_heads : m->heads), "head_dim",
         (json_int_t)(m->head_dim ? m->head_dim : m->hidden / m->heads), "max_position_embeddings", (json_int_t)m->seq,
         "vocab_size", (json_int_t)m->vocab, "rms_norm_eps", checkpoint_model_real(m, "norm-eps", 1e-5), "rope_theta",
         rope->theta, "rope_scaling", hf_rope_json(rope), "hidden_act", "silu", "tie_word_embeddings", !m->untied,
         "torch_dtype", hf_config_dtype(dtype));
-    json_t *own = mixtral ? json_pack("{s:I, s:I, s:n}", "num_local_experts", (json_int_t)m->experts,
-                                      "num_experts_per_tok", (json_int_t)m->experts_per_token, "sliding_window")
-                  : qwen2 ? json_pack("{s:b}", "use_sliding_window", 0)
-                          : json_pack("{s:b, s:b}", "attention_bias", !strcmp(bias, "all"), "mlp_bias", mlp_bias);
+    json_t *own = f->keys == &MIXTRAL ? json_pack("{s:I, s:I, s:n}", "num_local_experts", (json_int_t)m->experts,
+                                                  "num_experts_per_tok", (json_int_t)m->experts_per_token,
+                                                  "sliding_window")
+                  : f->keys == &QWEN2 ? json_pack("{s:b}", "use_sliding_window", 0)
+                  : f->keys == &QWEN3 ? json_pack("{s:b, s:b}", "attention_bias", bias, "use_sliding_window", 0)
+                  : f->keys == &OLMO2 ? json_pack("{s:b}", "attention_bias", 0)
+                                      : json_pack("{s:b, s:b}", "attention_bias", bias, "mlp_bias",
+                                                  says(m, "mlp-bias", "on"));
     if (config && own && json_object_update(config, own) == 0) {
         json_decref(own);
         return config;
@@ -177,11 +233,9 @@ static json_t *config_json(const struct checkpoint_model *m, enum dtype dtype, c
 }
 
 enum status llama_hf_config_write(const char *path, const struct checkpoint_model *m, enum dtype dtype) {
-    char scaling[MODEL_VALUE_MAX], bias[MODEL_VALUE_MAX], mlp_bias[MODEL_VALUE_MAX];
+    char scaling[MODEL_VALUE_MAX];
     struct rope_rule rope = {.theta = m->rope_theta ? (double)m->rope_theta : 10000};
     checkpoint_model_said(m, "rope-scaling", scaling);
-    checkpoint_model_said(m, "attention-bias", bias);
-    checkpoint_model_said(m, "mlp-bias", mlp_bias);
     TRY(rope_rule_read(scaling[0] ? scaling : "none", &rope));
-    return hf_config_save(path, config_json(m, dtype, &rope, bias, !strcmp(mlp_bias, "on")));
+    return hf_config_save(path, config_json(m, dtype, &rope));
 }

@@ -83,6 +83,7 @@ static const struct stack_key MEGATRON_CORE[] = {
     {"", "rotary-base", "rope", ON, NULL, NULL},
     {"", "group-query-attention", "kv-heads", ON, NULL, ""},
     {"", "num-query-groups", "kv-heads", ON, NULL, NULL},
+    {"", "qk-layernorm", "qk-norm", IS, "head", ""},
     {"", "context-parallel-size", "cp", ABOVE_1, NULL, NULL},
     {"", "num-experts", "experts", ON, NULL, NULL},
     {"", "moe-router-topk", "choices", ON, NULL, NULL},
@@ -100,6 +101,8 @@ static const struct stack_key MEGATRON_CORE[] = {
     {"", "fp8-format", "fp8", ON, NULL, "hybrid"},
     MEGATRON_READ,
     MEGATRON_EXPERTS,
+    {"", "kv-channels", "head-dim", ON, NULL, NULL},
+    {"", "norm-epsilon", "norm-eps", ON, NULL, NULL},
     {0}};
 
 /* deepspeedai/Megatron-DeepSpeed 4efb479, megatron/arguments.py; deepspeedai/DeepSpeed 0.19, runtime/config.py */

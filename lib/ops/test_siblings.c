@@ -49,6 +49,18 @@ static void make_rmsnorm(struct op_case *c, enum dtype d) {
     op_case_finish(c);
 }
 
+/* Queries, or keys and values; norms of a head, or of all. */
+static void make_rmsnorm_heads(struct op_case *c, enum dtype d) {
+    int heads = 1 + s.C % 3, D = s.C / heads + 1;
+    bool keys = s.T / 2 % 2, all = s.T / 4 % 2;
+    op_case_start(c, all ? &op_rmsnorm_heads : &op_rmsnorm_head, 2);
+    if (D * heads <= 3) c->din_scale = 1 / sqrt(RMSNORM_EPS);
+    op_case_input(c, keys ? op_type(d, "BT2JD", s.B, s.T, 2, heads, D) : op_type(d, "BTHD", s.B, s.T, heads, D));
+    op_case_weight(c, all ? op_type(d, keys ? "JD" : "HD", heads, D) : op_type(d, "D", D));
+    op_case_finish(c);
+}
+static double heads_sum(void) { return fmax(64, fmax(s.C + 3, 3 * rows())); }
+
 static void make_swiglu(struct op_case *c, enum dtype d) {
     op_case_start(c, &op_swiglu, 1);
     op_case_input(c, op_type(d, "BT2K", s.B, s.T, 2, s.C));
@@ -159,6 +171,7 @@ static const struct { const char *name; op_case_maker *make; double (*longest_su
     {"gelu_erf", make_gelu_erf, gelu_sum, 0},
     {"dropout", make_dropout, gelu_sum, 0},
     {"branch", make_branch, gelu_sum, 0},
+    {"rmsnorm_heads", make_rmsnorm_heads, heads_sum, 0},
 };
 
 static void check_op(int i) {
@@ -209,6 +222,7 @@ TEST(test_siblings_relu) { check_drawn_shapes(9); }
 TEST(test_siblings_gelu_erf) { check_drawn_shapes(10); }
 TEST(test_siblings_dropout) { check_drawn_shapes(11); }
 TEST(test_siblings_branch) { check_drawn_shapes(12); }
+TEST(test_siblings_rmsnorm_heads) { check_drawn_shapes(13); }
 
 /* Rows longer than a block's registers: 8192 columns in fp32 and fp64, 16384 in bf16 and fp16. 8196 is no multiple of
  * 8. */
@@ -217,6 +231,7 @@ TEST(test_siblings_of_long_rows) {
         s.B = 1, s.T = 2, s.two_runs = false;
         check_op(0);
         check_op(5);
+        check_op(13);
     }
 }
 
@@ -233,4 +248,5 @@ TESTS(unit_test(test_siblings_layernorm), unit_test(test_siblings_gelu), unit_te
       unit_test(test_siblings_add_position), unit_test(test_siblings_embedding), unit_test(test_siblings_rmsnorm),
       unit_test(test_siblings_swiglu), unit_test(test_siblings_rope), unit_test(test_siblings_dropout_residual),
       unit_test(test_siblings_relu), unit_test(test_siblings_gelu_erf), unit_test(test_siblings_dropout),
-      unit_test(test_siblings_branch), unit_test(test_siblings_of_long_rows), unit_test(test_siblings_of_many_rows))
+      unit_test(test_siblings_branch), unit_test(test_siblings_rmsnorm_heads),
+      unit_test(test_siblings_of_long_rows), unit_test(test_siblings_of_many_rows))

@@ -33,7 +33,7 @@ int published_shape(const struct published *row, const struct shape *ours, int64
     theirs[0] = 1;
     for (const char *c = row->axes; *c; c++)
         if (*c == ' ') theirs[++n] = 1;
-        else theirs[n] *= shape_axis(ours, *c)->n;
+        else if (shape_axis(ours, *c)) theirs[n] *= shape_axis(ours, *c)->n;   /* a gain may be of a head alone */
     return n + 1;
 }
 

@@ -45,6 +45,8 @@ static const struct training { const char *type, *dropout, *usual; } TRAINING[] 
     {"llama", "attention_dropout", "0"},
     {"mistral", "attention_dropout", "0"},
     {"qwen2", "attention_dropout", "0"},
+    {"qwen3", "attention_dropout", "0"},
+    {"olmo2", "attention_dropout", "0"},
     {"mixtral", "attention_dropout output_router_logits", "0"},
 };
 

@@ -109,7 +109,7 @@ TEST(test_a_config_json_that_cannot_be_said) {
     assert_fails(read_text("config.json", LLAMA "\"rms_norm_eps\": 1e-05, \"attention_dropout\": 0.1}", "", ""),
                  E_FORMAT, "dropout of attention alone");
     assert_fails(read_text("config.json", "{\"model_type\": \"mamba\"}", "", ""), E_FORMAT, "model_type is mamba",
-                 "reads gpt2, llama, mistral, qwen2, mixtral, bert, t5");
+                 "reads gpt2, llama, mistral, qwen2, qwen3, olmo2, mixtral, bert, t5");
 }
 
 /* The command line wins; two files that differ, or a preset and a file of sizes, are refused. */
@@ -297,6 +297,8 @@ static void there_and_back(enum stack_command command, const char *title, const 
 TEST(test_what_plan_writes_is_read_back) {
     static const char llama[] = "--model llama3-70b --precision bf16 --vocab 128256" LAYOUT;
     char typed[512];
+    there_and_back(STACK_MEGATRON_CORE, "pretrain_gpt.py", "--model qwen3-0.6b --precision bf16" LAYOUT,
+                   "--vocab 151936", SIZED LAID " qk-norm head-dim norm-eps");
     snprintf(typed, sizeof typed, "%s --zero 1 --cp 2 --schedule interleaved --chunks 5 --recompute full", llama);
     there_and_back(STACK_MEGATRON_CORE, "pretrain_gpt.py", typed, "--vocab 128256", SIZED LAID " sp zero cp chunks "
                    "schedule recompute");
@@ -317,7 +319,36 @@ TEST(test_what_plan_writes_is_read_back) {
     there_and_back(STACK_NANOTRON, "config.yaml:", typed, "", SIZED LAID " vocab sp zero recompute grad-fp32 dp");
 }
 
-TESTS(unit_test(test_what_plan_writes_is_read_back), unit_test(test_a_launch_script_is_options),
+/* Norms that a stack has no key for are listed. */
+TEST(test_norms_without_a_key_are_named) {
+    const struct { enum stack_command command; const char *model, *rest; } cases[] = {
+        {STACK_NANOTRON, "qwen3-8b", " --qk-norm head"}, {STACK_TORCHTITAN, "qwen3-8b", " --qk-norm head"},
+        {STACK_DEEPSPEED, "qwen3-8b", " --qk-norm head"}, {STACK_MEGATRON_CORE, "olmo2-7b", " --qk-norm all"},
+        {STACK_MEGATRON_CORE, "olmo2-7b", " --post-norm on"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text, line[64], *words[8];
+        size_t size;
+        int n = 0;
+        struct options *o;
+        static struct plan p;
+        const struct stack stack = {.name = "theirs", .command = cases[i].command};
+        assert_ok(recipe_options_create(NULL, &p, &o));
+        snprintf(line, sizeof line, "--model %s --dp 1 --micro-batch 1", cases[i].model);
+        for (char *w = strtok(line, " "); w; w = strtok(NULL, " ")) words[n++] = w;
+        assert_ok(options_parse(o, n, words));
+        assert_ok(recipe_preset(&p, o));
+        FILE *out = open_memstream(&text, &size);
+        stack_write_command(&stack, o, p.arch->name, "", out);
+        fclose(out);
+        const char *rest = strstr(text, "without a key there:");
+        if (!rest || !strstr(rest, cases[i].rest)) fail_msg("no %s in\n%s", cases[i].rest, text);
+        free(text);
+        options_destroy(&o);
+    }
+}
+
+TESTS(unit_test(test_what_plan_writes_is_read_back), unit_test(test_norms_without_a_key_are_named),
+      unit_test(test_a_launch_script_is_options),
       unit_test(test_what_only_the_shell_knows), unit_test(test_keys_that_belong_together),
       unit_test(test_a_ds_config_is_options), unit_test(test_a_toml_of_torchtitan_is_options),
       unit_test(test_a_yaml_of_nanotron_is_options),

@@ -5,6 +5,7 @@
 #include "driver/recipe.h"
 #include "lib/ops/cross_entropy.h"
 #include "lib/ops/gelu.h"
+#include "lib/ops/rmsnorm.h"
 #include "lib/types/types.h"
 #include "pp/pp.h"
 #include "tests/layouts.h"
@@ -107,6 +108,18 @@ TEST(test_types_refuse_a_norm_of_a_partial_sum) {
     struct program *p = compile_mesh(1, 1, 2, 1, 0);
     p->steps[maker_of(p, "h0.ln2")].in[0] = slot_named(p, "h0.proj.part");
     assert_refused(p, "h0.proj.part over tp", "P, a partial sum", "layernorm makes h0.ln2");
+}
+
+TEST(test_types_refuse_a_norm_of_some_heads) {
+    struct plan plan = plan_of(1, 1, 2, 1);
+    assert_ok(recipe_arch(&plan, "llama"));
+    plan_set_word(&plan, "qk-norm", "all", 0);
+    struct program *p = compile(&plan, 0);
+    p->steps[maker_of(p, "h0.k.norm")].op = &op_rmsnorm_heads;
+    assert_refused(p, "h0.kv over tp: S(J)", "all of axis J", "rmsnorm_heads makes h0.k.norm");
+    p = compile(&plan, 0);
+    p->steps[maker_of(p, "h0.k.norm")].in[0] = slot_named(p, "embed.tok");
+    assert_refused(p, "embed.tok over tp: R, and it must be S(H): its shards meet here");
 }
 
 TEST(test_types_refuse_a_missing_scatter) {
@@ -318,6 +331,7 @@ TEST(test_types_print_slots_and_params) {
 
 TESTS(unit_test(test_types_refuse_a_missing_sum), unit_test(test_types_refuse_to_sum_twice),
       unit_test(test_types_refuse_a_bias_before_the_sum), unit_test(test_types_refuse_a_norm_of_a_partial_sum),
+      unit_test(test_types_refuse_a_norm_of_some_heads),
       unit_test(test_types_refuse_a_missing_scatter), unit_test(test_types_refuse_the_plain_loss_of_sharded_logits),
       unit_test(test_types_refuse_attention_over_a_shard),
       unit_test(test_types_refuse_experts_without_their_exchange),

@@ -161,7 +161,7 @@ static enum status check_mixed(const struct typing_at *a) {
     struct spread x = a->in[0];
     bool across = a->s->op->typing == TYPING_LOCAL_ACROSS && a->over;
     char first = a->s->op->mixes ? a->s->op->mixes[0] : 0;
-    if (across && (!spread_is(x, SHARDED) || x.tag != first) && !spread_is(x, VARYING))
+    if (across && !spread_alike(x, spread_of(SHARDED, first)) && !spread_is(x, VARYING))
         return refuse(a, name_in(a, 0), "%s, and it must be S(%c): its shards meet here", spread_text(x), first);
     if (!across && spread_is(x, SHARDED) && mixes(a, x.tag))
         return refuse(a, name_in(a, 0), "%s, and each place needs all of axis %c", spread_text(x), x.tag);
@@ -174,10 +174,12 @@ static enum status local_forward(struct typing_at *a) {
     for (int i = 0; i < a->s->n_weight; i++)
         if (!a->p->params[a->s->weight[i]].cache) TRY(check_local_weight(a, i));
     for (int i = 0; i < a->s->n_out; i++) {
-        if (spread_is(a->in[0], SHARDED) && !has(shape_out(a, i), a->in[0].tag))
+        bool lost = spread_is(a->in[0], SHARDED) && !has(shape_out(a, i), a->in[0].tag);
+        bool summed = a->over && a->s->op->statistic_out >> i & 1;     /* by the op, over the shards that meet in it */
+        if (lost && !summed)
             return refuse(a, name_in(a, 0), "%s, and %s has no such axis", spread_text(a->in[0]),
                           a->p->slots[a->s->out[i]].name);
-        a->out[i] = a->in[0];
+        a->out[i] = lost ? spread_of(REPLICATED, 0) : a->in[0];
     }
     return OK;
 }

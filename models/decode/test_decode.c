@@ -6,6 +6,7 @@
 
 const char *decode_arch = "gpt";
 int decode_experts;
+static const char *qk_norm;              /* of a llama; with "all" its norms come late; NULL: none */
 
 struct plan decode_plan(int precision) {
     struct plan p = parity_plan();
@@ -18,6 +19,7 @@ struct plan decode_plan(int precision) {
     p.loss_chunk = 0;
     assert_ok(recipe_arch(&p, decode_arch));
     if (!strcmp(decode_arch, "llama")) p.hidden = 32, p.heads = 8, m->kv_heads = 4, m->ffn = 24, m->tie = 0;
+    if (qk_norm) plan_set_word(&p, "qk-norm", qk_norm, 0), plan_set_number(&p, "post-norm", !strcmp(qk_norm, "all"));
     return p;
 }
 
@@ -290,6 +292,24 @@ TEST(test_decode_of_experts_has_the_scores_of_the_whole_forward_pass) {
     assert_close(error, 0, 1e-10);
 }
 
+/* The cache has keys that are normed and turned. */
+TEST(test_decode_of_normed_keys_has_the_scores_of_the_whole_forward_pass) {
+    static double whole[T][V], all[T][V];
+    for (int i = 0; i < 2; i++) {
+        char step[CHECKPOINT_PATH_MAX];
+        int32_t tokens[T];
+        decode_arch = "llama", qk_norm = i ? "all" : "head";
+        prompt_of(1, tokens);
+        enum status status = decode_make_checkpoint(4, decode_enlarge, step);
+        if (agree_all(status == OK)) status = decode_whole_logits(step, PRECISION_FP64, tokens, whole);
+        if (agree_all(status == OK)) status = decoded_logits(step, PRECISION_FP64, comm_world_size(), tokens, all);
+        decode_arch = "gpt", qk_norm = NULL;
+        double error = agree_max(worst(all, whole));
+        assert_ok(status);
+        assert_close(error, 0, 1e-10);
+    }
+}
+
 /* Scores are of size 1 to 10 and pass some 50 roundings: to 24 bits in fp32, to 8 bits in bf16. */
 TEST(test_decode_in_less_precise_numbers) {
     static double whole[T][V], all[T][V];
@@ -312,5 +332,6 @@ TEST(test_decode_in_less_precise_numbers) {
 TESTS(unit_test(test_decode_of_llama_has_the_scores_of_the_whole_forward_pass),
       unit_test(test_sequences_and_tokens_together_have_the_scores_of_each),
       alone_test(test_decode_has_the_scores_of_the_whole_forward_pass),
+      alone_test(test_decode_of_normed_keys_has_the_scores_of_the_whole_forward_pass),
       alone_test(test_decode_of_experts_has_the_scores_of_the_whole_forward_pass),
       alone_test(test_decode_in_less_precise_numbers))

@@ -17,6 +17,23 @@ static int rmsnorm(struct builder *b, const char *name, const char *gain, int x)
     return build_step(b, &op_rmsnorm, name, (struct inputs){x, NONE, build_vector(b, gain, "C", 1), NONE});
 }
 
+/* A half of a layer has its norm before, or after (--post-norm). */
+static int norm_before(struct builder *b, const char *name, const char *gain, int x) {
+    return llama_options(b->plan)->post_norm ? x : rmsnorm(b, name, gain, x);
+}
+static int norm_after(struct builder *b, const char *name, const char *gain, int x) {
+    return llama_options(b->plan)->post_norm ? rmsnorm(b, name, gain, x) : x;
+}
+
+/* Queries or keys have a norm with --qk-norm. all: the axes of its gain, if all heads are one row. */
+static int norm_heads(struct builder *b, const char *name, const char *gain, const char *all, int x) {
+    enum llama_qk_norm kind = (enum llama_qk_norm)llama_options(b->plan)->qk_norm;
+    if (kind == QK_NORM_NONE) return x;
+    int g = build_vector(b, gain, kind == QK_NORM_HEAD ? "D" : all, 1);
+    return build_step(b, kind == QK_NORM_HEAD ? &op_rmsnorm_head : &op_rmsnorm_heads, name,
+                      (struct inputs){x, NONE, g, NONE});
+}
+
 /* bias: its name; its axes are those of the output. NULL: there is none. */
 static int linear(struct builder *b, const char *name, const char *weight, const char *axes, double std,
                   const char *bias, int x) {
@@ -43,24 +60,27 @@ static int turn(struct builder *b, const char *name, int x) {
 static int attention_half(struct builder *b, int x, double residual_std) {
     const struct op *core =
         model_options(b->plan)->attention == ATTENTION_BLOCKED ? &op_attention_blocked : &op_attention_materialised;
-    int h = rmsnorm(b, "norm1", "norm1.g", x);
+    int h = norm_before(b, "norm1", "norm1.g", x);
     int bias = llama_options(b->plan)->attention_bias;
     int q = linear(b, "q", "q.w", "HDC", 0.02, bias ? "q.b" : NULL, h),
         kv = linear(b, "kv", "kv.w", "2JDC", 0.02, bias ? "kv.b" : NULL, h);
-    q = turn(b, "q.turned", q);
-    kv = turn(b, "k.turned", kv);
+    q = turn(b, "q.turned", norm_heads(b, "q.norm", "q.norm.g", "HD", q));
+    kv = turn(b, "k.turned", norm_heads(b, "k.norm", "k.norm.g", "JD", kv));
     h = build_dropout(b, build_step(b, core, "att", (struct inputs){q, kv, NONE, NONE}));
-    h = linear(b, "proj", "proj.w", "CHD", residual_std, NULL, h);
+    h = norm_after(b, "post1", "post1.g", linear(b, "proj", "proj.w", "CHD", residual_std, NULL, h));
     return residual(b, "res1", bias == BIAS_ALL ? "proj.b" : NULL, h, x);
 }
 
 static int mlp_half(struct builder *b, int x, double residual_std) {
-    int h = rmsnorm(b, "norm2", "norm2.g", x);
-    if (model_options(b->plan)->experts) return residual(b, "res2", NULL, build_experts(b, h, true, residual_std), x);
+    int h = norm_before(b, "norm2", "norm2.g", x);
+    if (model_options(b->plan)->experts) {
+        h = norm_after(b, "post2", "post2.g", build_experts(b, h, true, residual_std));
+        return residual(b, "res2", NULL, h, x);
+    }
     bool bias = llama_options(b->plan)->mlp_bias;
     h = linear(b, "up", "up.w", "2KC", 0.02, bias ? "up.b" : NULL, h);
     h = build_step(b, &op_swiglu, "swiglu", (struct inputs){h, NONE, NONE, NONE});
-    h = linear(b, "down", "down.w", "CK", residual_std, NULL, h);
+    h = norm_after(b, "post2", "post2.g", linear(b, "down", "down.w", "CK", residual_std, NULL, h));
     return residual(b, "res2", bias ? "down.b" : NULL, h, x);
 }
 
@@ -104,6 +124,12 @@ enum status llama_build(const struct plan *plan, struct program *p) {
     TRY(rope_rule_read(llama_options(plan)->rope_scaling, &rule));
     if (llama_options(plan)->mlp_bias && model_options(plan)->experts)
         return FAIL(E_CONFIG, "mlp-bias=on, and experts have no biases; use --mlp-bias off, or --experts 0");
+    if (llama_options(plan)->post_norm && (llama_options(plan)->attention_bias == BIAS_ALL ||
+                                           llama_options(plan)->mlp_bias))
+        return FAIL(E_CONFIG, "post-norm=on, and the biases of proj and down would come behind the norm; use "
+                    "--attention-bias qkv or none, and --mlp-bias off");
+    if (llama_options(plan)->qk_norm && plan->sums == PLAN_SUMS_FIXED)
+        return FAIL(E_CONFIG, "sums=fixed has no order for sums over heads, which qk-norm makes; use sums=fast");
     struct builder b = {plan, p};
     int table, x = embedding(&b, &table);
     for (int64_t l = 0; l < plan->layers; l++) x = layer(&b, (int)l, x);
@@ -126,10 +152,15 @@ static int64_t layer_biases(const struct plan *c) {
     return (o->attention_bias ? width(c) + 2 * key_width(c) : 0) + (o->attention_bias == BIAS_ALL ? c->hidden : 0) +
            (o->mlp_bias ? 2 * plan_ffn(c) + c->hidden : 0);
 }
+static int64_t layer_norms(const struct plan *c) {
+    int kind = llama_options(c)->qk_norm;
+    return 2 * c->hidden + (kind == QK_NORM_ALL ? width(c) + key_width(c) : kind ? 2 * plan_head_dim(c) : 0);
+}
 int64_t llama_n_params(const struct plan *c) {
     const struct model_options *m = model_options(c);
     int64_t C = c->hidden;
-    return (m->tie ? 1 : 2) * c->vocab * C + c->layers * (layer_matrices(c, m->experts) + layer_biases(c) + 2 * C) + C;
+    return (m->tie ? 1 : 2) * c->vocab * C + C +
+           c->layers * (layer_matrices(c, m->experts) + layer_biases(c) + layer_norms(c));
 }
 int64_t llama_matmul_params(const struct plan *c) {
     return c->layers * layer_matrices(c, model_options(c)->experts_per_token) + c->vocab * c->hidden;
@@ -148,6 +179,12 @@ static const struct option OPTIONS[] = {
      offsetof(struct llama_options, attention_bias)},
     {"mlp-bias", OPTION_BOOL, "off", 0, 0, NULL, "", "llama: biases of the MLP", "model",
      offsetof(struct llama_options, mlp_bias)},
+    {"qk-norm", OPTION_CHOICE, "none", 0, 0, "none|head|all", "",
+     "llama: norms of queries and keys before positions turn them: of each head (Qwen 3), or of all heads together "
+     "(OLMo 2)", "model", offsetof(struct llama_options, qk_norm)},
+    {"post-norm", OPTION_BOOL, "off", 0, 0, NULL, "",
+     "llama: norms come after attention and MLP, and not before (OLMo 2)", "model",
+     offsetof(struct llama_options, post_norm)},
 };
 
 const struct model model_llama = {

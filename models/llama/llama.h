@@ -9,12 +9,14 @@
  * MLP. That model is Mixtral. It has its own row in the list of models, because its presets set experts.
  *
  * There are no biases, unless --attention-bias and --mlp-bias say so (Qwen 2: of q and kv). A head has hidden / heads
- * channels, or --head-dim. Rotary positions may be slowed (--rope-scaling, lib/ops/rope.h). heads / kv-heads query
+ * channels, or --head-dim. With --qk-norm q and k are rmsnorm(q) and rmsnorm(k) before rope turns them (Qwen 3, of a
+ * head; OLMo 2, of all heads). With --post-norm x = x + rmsnorm(proj(...)) and x = x + rmsnorm(down(...)), with no norm
+ * before (OLMo 2). Rotary positions may be slowed (--rope-scaling, lib/ops/rope.h). heads / kv-heads query
  * heads share one head of keys and values (grouped-query attention). Llama has no dropout; here --dropout acts on both
  * residuals and on attention, as in models/gpt/.
  *
  * Source: Touvron et al. 2023 (LLaMA; Llama 2); Grattafiori et al. 2024 (Llama 3); Jiang et al. 2023
- * (Mistral 7B), 2024 (Mixtral); Yang et al. 2024 (Qwen2.5). */
+ * (Mistral 7B), 2024 (Mixtral); Yang et al. 2024 (Qwen2.5), 2025 (Qwen 3); OLMo et al. 2024 (OLMo 2). */
 #pragma once
 
 #include "lib/run/model.h"
@@ -25,7 +27,8 @@ extern const struct model_format llama_formats[], mixtral_formats[];
 extern const struct published llama_published[];
 
 enum llama_bias { BIAS_NONE, BIAS_QKV, BIAS_ALL };   /* ALL: of the projection, too */
-struct llama_options { char rope_scaling[OPTION_TEXT_MAX]; int attention_bias, mlp_bias; };
+enum llama_qk_norm { QK_NORM_NONE, QK_NORM_HEAD, QK_NORM_ALL };
+struct llama_options { char rope_scaling[OPTION_TEXT_MAX]; int attention_bias, mlp_bias, qk_norm, post_norm; };
 static inline const struct llama_options *llama_options(const struct plan *p) {
     return plan_own(p, &model_llama.options);
 }

@@ -19,7 +19,10 @@ enum status llama_hf_check(const struct checkpoint_model *m) {
     char bias[MODEL_VALUE_MAX], mlp_bias[MODEL_VALUE_MAX];
     checkpoint_model_said(m, "attention-bias", bias);
     checkpoint_model_said(m, "mlp-bias", mlp_bias);
-    if (bias[0] && (!strcmp(m->arch, "mixtral") || (mlp_bias[0] && !strcmp(bias, "qkv"))))
+    if (!llama_hf_has_type(m) && strstr(m->more, "-norm="))
+        return FAIL(E_CONFIG, "no model of transformers has %.100s with arch %s; use --arch llama --qk-norm head (Qwen "
+                    "3), or --qk-norm all --post-norm on (OLMo 2), with no other option of a Llama", m->more, m->arch);
+    if (!llama_hf_has_type(m))
         return FAIL(E_CONFIG, "no model of transformers has attention-bias=%s with %s; use --attention-bias %s", bias,
                     mlp_bias[0] ? "mlp-bias=on" : "arch mixtral", mlp_bias[0] ? "all" : "none");
     if (strcmp(m->arch, "llama") || !m->experts) return OK;

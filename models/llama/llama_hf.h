@@ -1,5 +1,5 @@
-/* Weights in Hugging Face's formats of Llama, Mixtral, Mistral and Qwen 2: one safetensors file or several with an
- * index, with their config.json (lib/checkpoint/hf_files.h).
+/* Weights in Hugging Face's formats of Llama, Mixtral, Mistral, Qwen 2 and 3, and OLMo 2: one safetensors file or
+ * several with an index, with their config.json (lib/checkpoint/hf_files.h).
  *
  * llama_published.c has the names. One weight of Trivium is one tensor of these files, or several in a row: keys and
  * values, gate and up, the experts' matrices. No tensor is transposed. Both projects rotate pairs of channels that are

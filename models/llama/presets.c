@@ -28,6 +28,27 @@ const struct model_preset llama_presets[] = {
     {"qwen2.5-7b",
      "layers=28 hidden=3584 heads=28 kv-heads=4 ffn=18944 seq=131072 vocab=152064 rope-theta=1000000 norm-eps=1e-6 "
      "attention-bias=qkv tie=off"},
+    {"qwen3-0.6b",
+     "layers=28 hidden=1024 heads=16 kv-heads=8 head-dim=128 ffn=3072 seq=40960 vocab=151936 rope-theta=1000000 "
+     "norm-eps=1e-6 qk-norm=head tie=on"},
+    {"qwen3-1.7b",
+     "layers=28 hidden=2048 heads=16 kv-heads=8 ffn=6144 seq=40960 vocab=151936 rope-theta=1000000 norm-eps=1e-6 "
+     "qk-norm=head tie=on"},
+    {"qwen3-4b",
+     "layers=36 hidden=2560 heads=32 kv-heads=8 head-dim=128 ffn=9728 seq=40960 vocab=151936 rope-theta=1000000 "
+     "norm-eps=1e-6 qk-norm=head tie=on"},
+    {"qwen3-8b",
+     "layers=36 hidden=4096 heads=32 kv-heads=8 ffn=12288 seq=40960 vocab=151936 rope-theta=1000000 norm-eps=1e-6 "
+     "qk-norm=head tie=off"},
+    {"olmo2-1b",
+     "layers=16 hidden=2048 heads=16 ffn=8192 seq=4096 vocab=100352 rope-theta=500000 norm-eps=1e-6 qk-norm=all "
+     "post-norm=on tie=off"},
+    {"olmo2-7b",
+     "layers=32 hidden=4096 heads=32 ffn=11008 seq=4096 vocab=100352 rope-theta=500000 norm-eps=1e-6 qk-norm=all "
+     "post-norm=on tie=off"},
+    {"olmo2-13b",
+     "layers=40 hidden=5120 heads=40 ffn=13824 seq=4096 vocab=100352 rope-theta=500000 norm-eps=1e-6 qk-norm=all "
+     "post-norm=on tie=off"},
     {"smollm2-135m",
      "layers=30 hidden=576 heads=9 kv-heads=3 ffn=1536 seq=8192 vocab=49152 rope-theta=100000 tie=on"},
     {NULL, NULL},

@@ -39,7 +39,9 @@ TEST(test_llama_sizes_have_exactly_the_published_parameters) {
         {"llama2-70b", 68976648192},    {"llama3-8b", 8030261248}, {"llama3-70b", 70553706496},
         {"llama3.1-8b", 8030261248},    {"llama3.2-1b", 1235814400}, {"mistral-7b", 7248023552},
         {"mistral-nemo-12b", 12247782400}, {"qwen2.5-0.5b", 494032768}, {"qwen2.5-7b", 7615616512},
-        {"smollm2-135m", 134515008}};
+        {"smollm2-135m", 134515008}, {"qwen3-0.6b", 596049920}, {"qwen3-1.7b", 1720574976},
+        {"qwen3-4b", 4022468096}, {"qwen3-8b", 8190735360}, {"olmo2-1b", 1484916736}, {"olmo2-7b", 7298617344},
+        {"olmo2-13b", 13716198400}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct plan p;
         assert_ok(preset(&p, sizes[i].name));
@@ -160,13 +162,23 @@ static struct plan serial_plan(void) {
     return p;
 }
 
-/* Biases everywhere, heads of 6 channels, and positions of which some are slowed. */
+/* Biases everywhere, heads of 6 channels with norms of queries and keys, and positions of which some are slowed. */
 static struct plan plan_of_today(void) {
     struct plan p = serial_plan();
     model_options(&p)->head_dim = 6;
     plan_set_word(&p, "rope-scaling", "yarn:4:16:0.5:8:1.2", 0);
     plan_set_word(&p, "attention-bias", "all", 0);
     plan_set_number(&p, "mlp-bias", 1);
+    plan_set_word(&p, "qk-norm", "head", 0);
+    return p;
+}
+
+/* Norms of all queries and keys, and after attention and MLP. */
+static struct plan plan_of_late_norms(void) {
+    struct plan p = serial_plan();
+    model_options(&p)->norm_eps = 0.003;
+    plan_set_word(&p, "qk-norm", "all", 0);
+    plan_set_number(&p, "post-norm", 1);
     return p;
 }
 
@@ -194,6 +206,38 @@ TEST(test_biases_and_heads_are_counted) {
     }
 }
 
+/* Gains of a layer: two of 32 channels; of a head of 6 channels, for queries and keys; of 8 and 2 heads of 4. */
+TEST(test_norms_of_queries_and_keys_are_counted) {
+    const struct { struct plan plan; int64_t gains; } cases[] = {
+        {plan_of_today(), 2 * 6}, {plan_of_late_norms(), (8 + 2) * 4}};
+    for (int i = 0; i < 2; i++) {
+        struct plan p = cases[i].plan, none = p;
+        plan_set_word(&none, "qk-norm", "none", 0);
+        assert_int_equal(count_by_program(&p), llama_n_params(&p));
+        assert_int_equal(llama_n_params(&p) - llama_n_params(&none), p.layers * cases[i].gains);
+    }
+}
+
+/* Two all-reduces of a number a token, forward and backward, for queries and keys of every layer; and with norms of a
+ * head, which need none, the sum of the gains' gradients once a step. */
+TEST(test_norms_of_all_heads_send_a_number_a_token) {
+    double sent[2];
+    for (int all = 0; all < 2; all++) {
+        struct plan p = plan_of_late_norms();
+        struct run r;
+        p.precision = PRECISION_FP32;
+        p.mesh.tp = 2;
+        plan_set_word(&p, "qk-norm", all ? "all" : "head", 0);
+        assert_ok(plan_settle(&p, 2));
+        assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
+        sent[all] = r.bill.wire_bytes[AXIS_TP];
+        run_destroy(&r);
+    }
+    struct plan p = plan_of_late_norms();
+    double tokens = (double)(p.global_batch * p.seq), gains = 2.0 * 4 * sizeof(float);
+    assert_close(sent[1] - sent[0], (double)p.layers * (4 * tokens * sizeof(float) - gains), 0);
+}
+
 static enum status build_with_scaling(const char *text) {
     struct plan p = serial_plan();
     struct program program;
@@ -219,6 +263,15 @@ TEST(test_impossible_options_of_today_are_refused) {
     program_init(&program);
     assert_fails(llama_build(&p, &program), E_CONFIG, "head-dim=5", "use 6");
     program_fini(&program);
+    p = plan_of_late_norms();
+    plan_set_word(&p, "attention-bias", "all", 0);
+    assert_fails(llama_build(&p, &program), E_CONFIG, "post-norm=on", "--attention-bias qkv");
+    plan_set_word(&p, "attention-bias", "qkv", 0);
+    plan_set_number(&p, "mlp-bias", 1);
+    assert_fails(llama_build(&p, &program), E_CONFIG, "post-norm=on", "--mlp-bias off");
+    plan_set_number(&p, "mlp-bias", 0);
+    p.sums = PLAN_SUMS_FIXED;
+    assert_fails(llama_build(&p, &program), E_CONFIG, "sums=fixed", "qk-norm", "sums=fast");
 }
 
 TEST(test_norm_eps_is_that_of_every_norm) {
@@ -285,6 +338,7 @@ static void try_layouts(struct plan serial) {
 
 TEST(test_every_layout_of_llama_equals_serial_fp64) { try_layouts(serial_plan()); }
 TEST(test_every_layout_of_a_llama_of_today_equals_serial_fp64) { try_layouts(plan_of_today()); }
+TEST(test_every_layout_of_late_norms_equals_serial_fp64) { try_layouts(plan_of_late_norms()); }
 
 /* Products of a norm behind tp_enter are cast one by one; their scales are those of the whole tensors. */
 TEST(test_llama_in_fp8_equals_serial) {
@@ -324,5 +378,8 @@ TESTS(unit_test(test_llama_sizes_have_exactly_the_published_parameters),
       unit_test(test_biases_and_heads_are_counted), unit_test(test_impossible_options_of_today_are_refused),
       unit_test(test_every_layout_of_llama_equals_serial_fp64),
       unit_test(test_every_layout_of_a_llama_of_today_equals_serial_fp64),
+      unit_test(test_norms_of_queries_and_keys_are_counted),
+      unit_test(test_norms_of_all_heads_send_a_number_a_token),
+      unit_test(test_every_layout_of_late_norms_equals_serial_fp64),
       unit_test(test_llama_in_fp8_equals_serial),
       unit_test(test_materialised_attention_of_shared_keys_equals_blocked))

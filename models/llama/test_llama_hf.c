@@ -130,6 +130,44 @@ static void check_today(const char *bias, bool mlp_bias, const char *scaling, co
     assert_fails(checkpoint_model_compare(&of_plan, &p, "here"), E_FORMAT, "norm-eps is 0.003 there and 0.01 here");
 }
 
+/* Norms of queries and keys: what each model_type has, again. */
+static void check_norms(const char *qk, bool post, const char *bias, const char *type, const char *more) {
+    char first[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX], config[CHECKPOINT_PATH_MAX];
+    struct plan p = plan_of(PRECISION_FP64);
+    struct checkpoint_model m;
+    plan_set_word(&p, "qk-norm", qk, 0);
+    plan_set_number(&p, "post-norm", post);
+    plan_set_word(&p, "attention-bias", bias, 0);
+    make_checkpoint(p, test_path(qk));
+    path_in(first, post ? "post-out" : "pre-out", "model.safetensors");
+    path_in(again, post ? "post-again" : "pre-again", "model.safetensors");
+    path_in(config, post ? "post-out" : "pre-out", "config.json");
+    export_to(test_path(qk), first, 0);
+    assert_ok(llama_hf_import(first, 0, test_path(type), &m));
+    assert_string_equal(m.more, more);
+    export_to(test_path(type), again, 0);
+    assert_true(test_same_files(first, again));
+    assert_true(has_text(config, type));
+}
+
+TEST(test_norms_of_queries_and_keys_go_out_and_in) {
+    check_norms("head", false, "all", "qwen3", "norm-eps=0.003 attention-bias=all qk-norm=head");
+    check_norms("all", true, "none", "olmo2", "norm-eps=0.003 qk-norm=all post-norm=on");
+}
+
+TEST(test_norms_that_no_file_has_are_refused) {
+    static const char *const none[] = {"qk-norm=all", "post-norm=on", "qk-norm=head post-norm=on",
+                                       "attention-bias=qkv qk-norm=head", "mlp-bias=on qk-norm=head",
+                                       "attention-bias=qkv qk-norm=all post-norm=on"};
+    struct checkpoint_model m = {.arch = "mixtral", .more = "qk-norm=head"};
+    assert_fails(llama_hf_check(&m), E_CONFIG, "qk-norm=head with arch mixtral", "--qk-norm all --post-norm on");
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        m = (struct checkpoint_model){.arch = "llama"};
+        strcpy(m.more, none[i]);
+        assert_fails(llama_hf_check(&m), E_CONFIG, none[i], "--qk-norm head");
+    }
+}
+
 TEST(test_llamas_of_today_go_out_and_in) {
     check_today("all", true, "llama3:8:16", "\"model_type\": \"llama\"",
                 "norm-eps=0.003 rope-scaling=llama3:8:16 attention-bias=all mlp-bias=on");
@@ -316,6 +354,7 @@ TEST(test_a_checkpoint_of_gpt_is_no_llama) {
 }
 
 TESTS(unit_test(test_out_in_and_out_again_is_the_same_to_the_byte), unit_test(test_llamas_of_today_go_out_and_in),
+      unit_test(test_norms_of_queries_and_keys_go_out_and_in), unit_test(test_norms_that_no_file_has_are_refused),
       unit_test(test_biases_that_no_file_has_are_refused), unit_test(test_several_files_hold_the_same),
       unit_test(test_halves_have_their_names), unit_test(test_experts_have_their_names),
       unit_test(test_other_functions_are_refused), unit_test(test_files_that_are_not_there_are_named),
