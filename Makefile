@@ -4,6 +4,7 @@
 #            PREFIX=/usr/local DESTDIR= where make install puts things
 #            DEBUG=1 no optimisation   YES=1 install packages without asking   DATA=path a text for tests that want one
 #            MINE=1 in a handout: the exercises' files of the tree, not the references (docs/grading.md)
+#            MPICC=mpicc.mpich another MPI than mpicc's (MPICH, Intel MPI), in a BUILD_NAME of its own
 #            MPI=0 without MPI: ranks are launch's own (a program that needs no library of MPI where it runs)
 #            ARCH=x86-64-v3 for processors of this kind (default: native, the one that is here)
 #            ARCH=any one program for all of x86-64: what computes on tensors is in it for each of LEVELS, and the start
@@ -135,8 +136,13 @@ CFLAGS ?= $(OPT) -g
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unknown-pragmas $(if $(WERROR),-Werror)
 comma := ,
 SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
-MPI_CFLAGS := $(shell mpicc --showme:compile 2>/dev/null)
-MPI_LIBS := $(if $(filter-out 0,$(or $(MPI),1)),$(shell mpicc --showme:link 2>/dev/null))
+# Any MPI: what its compiler shows. Its mpirun has a name of the same kind; Open MPI's is asked to take many ranks
+MPICC ?= mpicc
+MPI_SHOWN := $(shell $(MPICC) -show 2>/dev/null)
+OPEN_MPI := $(if $(findstring Open MPI,$(shell $(MPICC) --showme:version 2>&1)),1)
+MPI_CFLAGS := $(filter -I% -D% -pthread,$(MPI_SHOWN))
+MPI_LIBS := $(if $(filter-out 0,$(or $(MPI),1)),$(filter-out -I% -D%,$(wordlist 2,99,$(MPI_SHOWN))))
+MPIRUN ?= $(subst mpicc,mpirun,$(MPICC))$(if $(OPEN_MPI), --oversubscribe) --bind-to none
 LIBRARIES := jansson inih openblas libxxhash libpcre2-8 libutf8proc libsodium yaml-0.1
 PKG_LIBS := $(shell pkg-config --libs $(LIBRARIES) 2>/dev/null \
     || echo -ljansson -linih -lopenblas -lxxhash -lpcre2-8 -lutf8proc -lsodium -lyaml)
@@ -224,6 +230,8 @@ $(SHARED)/lib/base/level.o: ALL_CFLAGS += -DTRIVIUM_ARCH='"$(ARCH)"' $(if $(LEVE
 $(filter %.o,$(call obj,$(TEST_C))): ALL_CFLAGS += $(if $(DEBUG),,-O1)
 $(SHARED)/lib/base/nvtx.o: ALL_CFLAGS += $(NVTX_CFLAGS)
 $(SHARED)/lib/base/nvtx.o: $(SHARED)/nvtx.flags
+$(SHARED)/launch/launch.o $(SHARED)/launch/test_launch.o: ALL_CFLAGS += -DTRIVIUM_OPEN_MPI=$(or $(OPEN_MPI),0) \
+    -DTRIVIUM_MPIRUN='$(foreach w,$(MPIRUN),"$(w)"$(comma))'
 $(SHARED)/lib/comm/%.o $(SHARED)/tests/%.o $(OBJ)/lib/comm/%.o $(OBJ)/tests/%.o: ALL_CFLAGS += $(MPI_CFLAGS)
 
 define c_rule
@@ -314,7 +322,7 @@ $(SHARED)/driver/report/page_text.o: ALL_CFLAGS += -DREPORT_PAGE='"$(SHARED)/rep
 
 # Objects are made again when the flags are not those that they were made with (CUDA=0 after CUDA=1, another ARCH, ...).
 KERNEL_FLAGS := $(CU)
-$(SHARED:obj=flags): SAID := $(ALL_CFLAGS)
+$(SHARED:obj=flags): SAID := $(ALL_CFLAGS) $(MPI_CFLAGS) $(MPIRUN)
 $(OBJ)/cuda.flags: SAID := $(CUDA_CFLAGS)
 $(SHARED)/nvtx.flags: SAID := $(NVTX_CFLAGS)
 $(SHARED)/vega.flags: SAID := $(VEGA)
@@ -328,7 +336,7 @@ $(SHARED:obj=flags) $(OBJ)/cuda.flags $(SHARED)/nvtx.flags $(SHARED)/vega.flags 
 # What tools/grade compiles and links submissions with: the flags and objects of this build
 HELPERS := $(call obj,$(filter-out tests/test_%,$(wildcard tests/*.c)))
 SIMT_CORE := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(filter-out tests/simt/fake_%,$(wildcard tests/simt/*.cpp))))
-SETTINGS := CC CXX TEST_CFLAGS HOT_C HOT_CFLAGS CU LIBS LIB_O TEST_O HELPERS SIMT_CORE ELEMS KERNELS
+SETTINGS := MPIRUN CC CXX TEST_CFLAGS HOT_C HOT_CFLAGS CU LIBS LIB_O TEST_O HELPERS SIMT_CORE ELEMS KERNELS
 TEST_CFLAGS = $(ALL_CFLAGS) $(CUDA_CFLAGS) $(MPI_CFLAGS)
 $(B)/settings$(VARIANT): .FORCE
 	@mkdir -p $(@D)

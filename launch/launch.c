@@ -23,11 +23,11 @@ static int add_words(const char **words, int n, const char *const *more, int n_m
 
 enum status launch_words(const struct launch_request *request, const char *self, const char *program,
                          const char *ranks_text, char ***out) {
-    const char *mpirun[] = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", ranks_text};
+    const char *const mpirun[] = {TRIVIUM_MPIRUN}; /* "mpirun", "--bind-to", ...: of the MPI that this build has */
     const char *agent[] = {self, "agent"};
     const char *host[] = {request->host ? "--host" : "--hostfile", request->host ? request->host : request->hostfile};
     const char *threads[] = {"-x", "OMP_NUM_THREADS"}, *ranks[] = {"-n", ranks_text};
-    enum { MOST_OURS = 16 };
+    enum { MOST_OURS = 16 + sizeof mpirun / sizeof *mpirun };
     const char **words = calloc((size_t)(MOST_OURS + request->n_options + request->n_words), sizeof *words);
     bool elsewhere = request->host || request->hostfile;
     int n = 0;
@@ -40,9 +40,10 @@ enum status launch_words(const struct launch_request *request, const char *self,
         n = add_words(words, n, ranks, 2); /* the last -n counts: after a restart there may be fewer ranks */
     } else {
         n = add_words(words, n, mpirun, sizeof mpirun / sizeof *mpirun);
+        n = add_words(words, n, ranks, 2);
         if (elsewhere) n = add_words(words, n, host, 2);
-        /* mpirun exports its own variables to other hosts; it exports other variables only by name */
-        if (elsewhere && getenv("OMP_NUM_THREADS")) n = add_words(words, n, threads, 2);
+        /* Open MPI's exports its own variables to other hosts, and others only by name; Hydra (MPICH) exports all */
+        if (TRIVIUM_OPEN_MPI && elsewhere && getenv("OMP_NUM_THREADS")) n = add_words(words, n, threads, 2);
     }
     words[n++] = program;
     add_words(words, n, (const char *const *)request->command, request->n_words);
@@ -133,6 +134,9 @@ static enum status explain(const struct launch_request *request, const struct la
     if (end->code > 128) /* mpirun may print no message when a rank dies at once */
         return FAIL(E_COMM, "a rank was killed by signal %d (%s); %s", end->code - 128, strsignal(end->code - 128),
                     signal_remedy(end->code - 128));
+    if (!TRIVIUM_OPEN_MPI && !request->own && end->code > 3 && end->code < 32) /* Hydra's code: all ranks', or-ed */
+        return FAIL(E_COMM, "mpirun ended with code %d: a rank was killed, by signal %d (%s) if by one alone; %s",
+                    end->code, end->code, strsignal(end->code), signal_remedy(end->code));
     return FAIL(E_COMM, "%s ended with code %d and names no rank that failed: it was sent a signal (those are for "
                 "launch), or could not continue; see what is above, and start it again", starter(request), end->code);
 }

@@ -63,6 +63,13 @@ static bool is_agents(struct launch_facts *facts, const char *line) {
     return true;
 }
 
+/* What MPICH says of a rank that calls MPI_Abort. Its other fatal errors begin alike, and pass. */
+static bool is_abort(struct launch_facts *facts, const char *line) {
+    if (!starts_with(line, "Abort(") || !strstr(line, "): application called MPI_Abort(")) return false;
+    if (facts->rank < 0) sscanf(line, "Abort(%d) on node %*d (rank %d in comm 0)", &facts->exit_code, &facts->rank);
+    return true;
+}
+
 /* Is this a remark outside blocks? It is about a read from a dead rank, a pipe that mpirun's event loop closes early on
  * TERM, an MPI_ABORT block that Open MPI 4.1 cannot unpack, launch's signal, or equal blocks of several ranks. */
 static bool is_remark(const char *line) {
@@ -74,10 +81,11 @@ static bool is_remark(const char *line) {
 
 static void read_facts(struct launch_facts *facts, const char *line) {
     if (starts_with(line, NO_SHARED_MEMORY)) facts->no_shared_memory = true;
-    const char *noticed = strstr(line, "noticed that process rank ");
+    const char *noticed = strstr(line, "noticed that process rank "), *by = strstr(line, "signal ");
     if (noticed && facts->signal == 0) /* a signal explains a rank's end better than any exit code */
-        sscanf(noticed, "noticed that process rank %d with PID %*d on node %63s exited on signal %d (%47[^)])",
-               &facts->rank, facts->host, &facts->signal, facts->signal_name);
+        sscanf(noticed, "noticed that process rank %d with PID %*d on node %63s", &facts->rank, facts->host);
+    if (by && facts->signal == 0) /* Open MPI 5 has it on the next line */
+        sscanf(by, "signal %d (%47[^)])", &facts->signal, facts->signal_name);
     if (facts->rank < 0) sscanf(line, "MPI_ABORT was invoked on rank %d", &facts->rank);
     if (facts->rank < 0) sscanf(line, " Process name: [[%*d,%*d],%d]", &facts->rank);
     if (facts->exit_code == 0) sscanf(line, " Exit code: %d", &facts->exit_code);
@@ -112,7 +120,7 @@ enum launch_verdict launch_filter_line(struct launch_filter *filter, const char 
         if (first) snprintf(filter->facts.error, sizeof filter->facts.error, "%s", line);
         return first ? LINE_PASS : LINE_DROP;
     }
-    if (is_remark(line) || is_agents(&filter->facts, line)) return LINE_DROP;
+    if (is_remark(line) || is_agents(&filter->facts, line) || is_abort(&filter->facts, line)) return LINE_DROP;
     return is_dashes(line) ? judge_dashes(filter, line) : judge_text(filter, line);
 }
 

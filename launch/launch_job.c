@@ -15,11 +15,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
 
 enum { READ_END, WRITE_END };
 
@@ -112,9 +110,7 @@ static void guard(int alive) {
     enum { MOST_FD = 256 };
     char byte;
     setsid(); /* so that signals to the terminal's group do not reach the guard */
-#ifdef __linux__
     prctl(PR_SET_NAME, "trivium-guard"); /* ps shows this name; pkill by the program's name does not match it */
-#endif
     for (size_t k = 0; k < sizeof ignored / sizeof *ignored; k++) signal(ignored[k], SIG_IGN);
     for (int fd = 0; fd < MOST_FD; fd++)
         if (fd != alive) close(fd); /* so that a reader of launch's output does not wait for the guard */
@@ -152,12 +148,9 @@ static void end_guard(struct job *job) {
 /* In the child. Standard input is /dev/null, so that ranks do not consume the input of a shell's loop. */
 static void become_mpirun(char *const *words, int out_fd, int err_fd, int failure_fd, pid_t parent) {
     setpgid(0, 0);
-#ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-#endif
     if (getppid() != parent) _exit(1); /* launch died before prctl */
-    signal(SIGUSR1, SIG_IGN);          /* a request must not kill mpirun while it has no handler; ranks reset this
-                                        * (stop.c) */
+    signal(SIGUSR1, SIG_IGN);          /* a request must not kill mpirun before it has a handler; stop.c resets this */
     signal(SIGPIPE, SIG_DFL);
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);

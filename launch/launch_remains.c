@@ -130,8 +130,6 @@ static int wait_for_them(double seconds, int number) {
 enum status launch_end_remains(double patience_s) {
     if (patience_s > 0 && wait_for_them(patience_s, 0) == 0) return OK;
     int n = wait_for_them(dies_s, SIGKILL);
-    return n == 0 ? OK
-                  : FAIL(E_COMM,
-                         "%d processes of the job do not end, %.0f s after they were killed; look for them with ps", n,
-                         dies_s);
+    return n == 0 ? OK : FAIL(E_COMM, "%d processes of the job do not end, %.0f s after they were killed; look for "
+                              "them with ps", n, dies_s);
 }

@@ -13,14 +13,14 @@
 const char launch_help[] =
     "trivium launch -n N [--host LIST | --hostfile FILE] COMMAND args...\n"
     "\n"
-    "Runs `trivium COMMAND args...` as N ranks under Open MPI's mpirun and waits for them.\n"
+    "Runs `trivium COMMAND args...` as N ranks under MPI's mpirun and waits for them.\n"
     "\n"
     "  -n N             number of ranks; they may outnumber the cores (default: all slots that --host gives, less "
     "--spares)\n"
     "  --host LIST      hosts to run on, host:ranks separated by commas (default: this one)\n"
     "  --hostfile FILE  the same from a file, one `host slots=ranks` per line\n"
     "  --comm-transport mpi|direct\n"
-    "                   what starts ranks and carries their messages: Open MPI's mpirun (default; not in a build with "
+    "                   what starts ranks and carries their messages: MPI and its mpirun (default; not in a build with "
     "MPI=0),\n"
     "                   or launch itself: no MPI takes part. TRIVIUM_COMM_TRANSPORT=direct in the environment says the "
     "same\n"
@@ -144,12 +144,10 @@ static enum status parse_option(struct launch_request *request, const char *name
     int i = 0;
     while (i < N_LAUNCH_OPTIONS && strcmp(name, LAUNCH_OPTIONS[i].name) != 0) i++;
     if (i == N_LAUNCH_OPTIONS)
-        return FAIL(E_USAGE,
-                    "launch has no option %s; it takes -n, --host, --hostfile, --comm-transport, "
-                    "--nodes, --agent-command, --meet, --between-hosts, --heartbeat-timeout, --spares, --respawn, "
-                    "--elastic, --hang-timeout, --chaos, --chaos-every, --max-restarts, "
-                    "--min-ranks and --backoff, and the command's own options come after the command",
-                    name);
+        return FAIL(E_USAGE, "launch has no option %s; it takes -n, --host, --hostfile, --comm-transport, --nodes, "
+                    "--agent-command, --meet, --between-hosts, --heartbeat-timeout, --spares, --respawn, --elastic, "
+                    "--hang-timeout, --chaos, --chaos-every, --max-restarts, --min-ranks and --backoff, and the "
+                    "command's own options come after the command", name);
     if (!value || !*value) return FAIL(E_USAGE, "%s needs a value; see trivium launch --help", name);
     const struct launch_option *o = &LAUNCH_OPTIONS[i];
     void *at = (char *)request + o->at;

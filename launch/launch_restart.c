@@ -45,10 +45,8 @@ static enum status read_command(struct supervision *s) {
     TRY(recipe_options_create(NULL, &s->plan, &s->options));
     TRY(options_parse(s->options, r->n_words - 1, r->command + 1));
     if (s->plan.save[0] || !r->max_restarts) return OK;
-    return FAIL(E_CONFIG,
-                "--max-restarts %d, and train saves nothing to restart from; give train --save a folder, and "
-                "--save-every",
-                r->max_restarts);
+    return FAIL(E_CONFIG, "--max-restarts %d, and train saves nothing to restart from; give train --save a folder, and "
+                "--save-every", r->max_restarts);
 }
 
 static enum status settle_words(struct supervision *s, const char *resume, int64_t dp) {

@@ -31,13 +31,10 @@ __attribute__((no_sanitize("address", "undefined"))) static void look_at_address
     int n = snprintf(line, sizeof line, "E_MEMORY limits.c:%d %s: `ulimit -v` is %" PRIu64 " kB, and OpenBLAS needs "
                      "%d MiB besides the program's code; use ulimit -v unlimited\n", __LINE__, __func__,
                      (uint64_t)limit.rlim_cur / 1024, BLAS_BYTES / MIB);
-    ssize_t written = write(STDERR_FILENO, line, (size_t)n);
-    (void)written;
+    (void)!write(STDERR_FILENO, line, (size_t)n);
     _exit(1);
 }
-#ifdef __linux__
 __attribute__((section(".preinit_array"), used)) static void (*const before_libraries)(void) = look_at_address_space;
-#endif
 
 /* ---- before Open MPI ---- */
 

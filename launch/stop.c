@@ -24,18 +24,18 @@ static void *await_interrupt(void *unused) {
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     while (sigwait(&set, &number) != 0) continue;
-    ssize_t n = write(STDERR_FILENO, line, sizeof line - 1);
-    (void)n;
+    (void)!write(STDERR_FILENO, line, sizeof line - 1);
     _exit(EXIT_INTERRUPTED);
 }
 
-/* Under mpirun or srun, these end the ranks. A SIGINT that nohup or a shell's & ignores stays ignored. */
+/* Under mpirun or srun these end the ranks. A SIGINT that nohup or a shell's & ignores stays ignored. */
 static void listen_for_interrupt(void) {
     struct sigaction now;
     pthread_t thread;
     sigset_t set;
     sigaction(SIGINT, NULL, &now);
-    if (now.sa_handler == SIG_IGN || getenv("OMPI_COMM_WORLD_RANK") || getenv("SLURM_PROCID")) return;
+    if (now.sa_handler == SIG_IGN || getenv("OMPI_COMM_WORLD_RANK") || getenv("PMI_RANK") || getenv("SLURM_PROCID"))
+        return;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigprocmask(SIG_BLOCK, &set, NULL);

@@ -1,6 +1,7 @@
 #!/bin/bash
 # A program without MPI (make MPI=0): what a machine runs that has none. Only its files for MPI are others than the
-# build's.
+# build's. MPICC=mpicc.mpich: a program of that MPI instead, in a build of its own: unit tests, scripts, a killed rank,
+# a request to save.
 set -u -o pipefail
 cd "$(dirname "$0")/../.." || exit 1
 B=${BUILD:-build}
@@ -12,6 +13,43 @@ unset TRIVIUM_COMM_TRANSPORT
 report() { if [ "$1" = 0 ]; then echo "ok alone: $2"; else echo "not ok alone: $2"; sed 's/^/    /' "$work/said"; fi; }
 losses() { sed -n 's/.*"loss":\([^,]*\),.*/\1/p' "$1"; }
 refused() { [ "$1" = 2 ] && grep -q "$2" "$work/said"; } # CODE WORDS
+
+# ---- MPICC: another MPI ----
+other_mpi() {
+    local ranks i mpi=build-${MPICC##*[./]} train=(train --layers 1 --hidden 32 --heads 2 --seq 16 --global-batch 8)
+    command -v "$MPICC" >/dev/null || { echo "skip alone: no $MPICC; apt-get install mpich libmpich-dev"; return; }
+    make -j"$(nproc)" MPICC="$MPICC" BUILD_NAME="$mpi" "$mpi/trivium" "$mpi/trivium-tests" >"$work/said" 2>&1 &&
+        "$mpi/trivium" launch -n 2 preflight >>"$work/said" && grep -q "${OF_MPI:-MPICH} Version" "$work/said"
+    report $? "a program of $MPICC: $(grep -m1 -o 'MPI.* Version:[^,]*' "$work/said")"
+    for ranks in 1 2 4; do
+        BUILD=$mpi TRIVIUM_NAPS=1 TEST_RANKS=$ranks TEST_PARTS=units TEST_NOT=tests/test_matrix tests/run \
+            >"$work/said" 2>&1
+        report $? "unit tests on $ranks ranks: $(tail -1 "$work/said")"
+    done
+    BUILD=$mpi TEST_FILES='tests/checkpoint.sh tests/comm.sh tests/train.sh' TEST_PARTS=scripts tests/run \
+        >"$work/said" 2>&1
+    report $? "scripts: $(tail -1 "$work/said")"
+    cat >"$work/dies" <<END
+#!/bin/bash
+if [ "\$PMI_RANK" = 1 ]; then kill -KILL \$\$; fi
+exec "$PWD/$mpi/trivium" "\$@"
+END
+    chmod +x "$work/dies"
+    TRIVIUM_EXE=$work/dies "$mpi/trivium" launch -n 2 "${train[@]}" --log warn --dp 2 --metrics '' >"$work/said" 2>&1
+    [ $? = 1 ] && grep -q '^E_COMM .* code 9: a rank was killed, by signal 9 ' "$work/said"
+    report $? "an E_COMM line when a rank is killed"
+    "$mpi/trivium" launch -n 2 "${train[@]}" --log warn --dp 2 --steps 1000000 --metrics "$work/m" \
+        --save "$work/saved" >"$work/said" 2>&1 &
+    for ((i = 0; i < 600; i++)); do [ -s "$work/m" ] && break; sleep 0.1; done
+    kill -TERM $!
+    wait $!
+    [ $? = 75 ] && [ -e "$work/saved/latest" ]
+    report $? "a request to save: code 75, and a checkpoint"
+    "$mpi/trivium" launch -n 2 "${train[@]}" --dp 2 --data "$work/none" >"$work/said" 2>&1
+    [ $? = 2 ] && [ "$(wc -l <"$work/said")" = 1 ] && grep -q 'E_DATA .* cannot open' "$work/said"
+    report $? "a bad request: code 2, and one line"
+}
+if [ "${MPICC-}" ]; then other_mpi; exit; fi
 
 make MPI=0 BUILD_NAME="$alone" SHARED="$B/obj" OBJ="$B/obj" "$alone/trivium" "$alone/trivium-tests" >"$work/said" 2>&1
 report $? "the program and its tests are linked"

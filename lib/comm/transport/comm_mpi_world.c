@@ -18,6 +18,7 @@ static void version(char *text, size_t bytes) {
     int length = 0;
     if (MPI_Get_library_version(whole, &length) != MPI_SUCCESS) snprintf(whole, sizeof whole, "an unknown MPI");
     whole[strcspn(whole, ",\n")] = 0;   /* keep the name and version, without the build's details */
+    for (char *tab; (tab = strchr(whole, '\t')) != NULL;) *tab = ' ';
     snprintf(text, bytes, "%.256s", whole);
 }
 
