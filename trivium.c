@@ -4,10 +4,9 @@
 #include "driver/preflight.h"
 #include "driver/recipe.h"
 #include "launch/agent.h"
+#include "launch/flight_commands.h"
 #include "launch/launch_restart.h"
-#include "launch/postmortem.h"
 #include "launch/program.h"
-#include "launch/watch.h"
 #include "lib/base/configs.h"
 #include "lib/base/status.h"
 #include <errno.h>

@@ -25,6 +25,7 @@
 #include "models/llama/llama.h"
 #include "models/t5/t5.h"
 #include "lib/rows/learned_rows.h"
+#include "oracle/copies.h"
 #include "park/park.h"
 #include "pp/pp.h"
 #include "recompute/recompute.h"
@@ -51,6 +52,7 @@ static const struct technique *const TECHNIQUES[] = {
     &technique_local,
     &technique_dp_coded,
     &technique_dp,
+    &technique_copies,
     &technique_elastic,
 };
 
@@ -98,15 +100,12 @@ void generate_plan(struct plan *p, int64_t sequences) {
 
 enum status recipe_options(struct option_table *out) {
     static struct option_table made;
+    struct option_table table = made;
     *out = (struct option_table){0};
-    if (!made.n) {
-        struct option_table table;
-        enum status status = recipe_options_join(&train_recipe, &table);
-        if (status == OK) made = table;
-        else free((void *)table.option);
-        TRY(status);
-    }
-    *out = made;
+    enum status status = made.n ? OK : recipe_options_join(&train_recipe, &table);
+    if (status != OK) free((void *)table.option);
+    TRY(status);
+    *out = made = table;
     return OK;
 }
 
