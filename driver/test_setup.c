@@ -97,5 +97,15 @@ TEST(test_a_models_own_tokens_are_no_texts) {
     assert_ok(set_up("--data README.md --arch bert"));
 }
 
+/* Only Llama and its relatives turn positions. */
+TEST(test_rope_theta_is_llamas) {
+    assert_ok(set_up("--data README.md --arch llama --rope-theta 500"));
+    assert_ok(set_up("--data README.md --arch mixtral --experts 2 --rope-theta 500"));
+    for (int i = 0; i < 3; i++)
+        assert_fails(set_up_with("--data README.md --rope-theta 500 --arch %s", i ? i > 1 ? "t5" : "bert" : "gpt"),
+                     E_CONFIG, "rope-theta is an option of arch=llama");
+}
+
 TESTS(unit_test(test_binding_is_the_affinity_mask), unit_test(test_threads_are_cores_by_ranks_unless_told),
+      unit_test(test_rope_theta_is_llamas),
       unit_test(test_a_models_own_tokens_are_no_texts))

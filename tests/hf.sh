@@ -1,8 +1,8 @@
 #!/bin/bash
 # Other projects' files, held against PyTorch: a GPT-2 with Hugging Face's names is imported, trained by one rank and by
 # eight (dp2 tp2 pp2), and exported again, for Hugging Face and for llm.c; tests/hf_reference.py, an implementation by
-# itself, makes the file, trains the same, and compares. And a GPT-2 with a head of its own, Llamas, a Mistral, a
-# Qwen 2 and 3, an OLMo 2, a Mixtral, a BERT and a T5, with the models of transformers themselves
+# itself, makes the file, trains the same, and compares. And a GPT-2 with a head of its own and erf's gelu, Llamas, a
+# Mistral, a Qwen 2 and 3, an OLMo 2, a Mixtral, a BERT, a T5 and a T5 1.1, with the models of transformers themselves
 # (tests/hf_transformers.py).
 #
 # Run from the project's root. MODELS: which of those (default: all). BUILD: where the program is (default: build).
@@ -64,6 +64,6 @@ try_model() { # MODEL; stands in a folder of its own
     "$python" "$beside" check "$1" . 2>log ||
         echo "not ok $1_trains_as_in_transformers the comparison ended with code $?: $(tail -1 log)"
 }
-for model in ${MODELS-gpt2 llama llama3 mistral qwen2 qwen3 olmo2 mixtral bert t5}; do
+for model in ${MODELS-gpt2 llama llama3 mistral qwen2 qwen3 olmo2 mixtral bert t5 t5_1_1}; do
     (mkdir "$model" && cd "$model" && try_model "$model")
 done

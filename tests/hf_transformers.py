@@ -42,8 +42,11 @@ T5_SIZES = dict(vocab_size=V, d_model=64, d_kv=8, d_ff=96, num_layers=2, num_dec
                 layer_norm_epsilon=1e-3, feed_forward_proj="relu", relative_attention_num_buckets=32,
                 relative_attention_max_distance=128,
                 tie_word_embeddings=True, decoder_start_token_id=0, pad_token_id=0, use_cache=False)
+# T5 1.1: a gated MLP, heads of another width, a head of its own
+T5_1_1_SIZES = dict(T5_SIZES, d_kv=12, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
 GPT2_SIZES = dict(vocab_size=V, n_embd=64, n_inner=96, n_layer=2, n_head=8, n_positions=T, resid_pdrop=0.0,
                   embd_pdrop=0.0, attn_pdrop=0.0, layer_norm_epsilon=1e-3, tie_word_embeddings=False, use_cache=False,
+                  activation_function="gelu",
                   initializer_range=0.15, bos_token_id=None, eos_token_id=None)
 ROPE = {"rope_theta": 500.0, "original_max_position_embeddings": 16}
 TODAY = {"llama3": dict(tie_word_embeddings=True, attention_bias=True, mlp_bias=True, rms_norm_eps=1e-5,
@@ -71,11 +74,12 @@ def model_class(name):
             "olmo2": (transformers.Olmo2Config, transformers.Olmo2ForCausalLM),
             "mixtral": (transformers.MixtralConfig, transformers.MixtralForCausalLM),
             "bert": (transformers.BertConfig, transformers.BertForMaskedLM),
-            "t5": (transformers.T5Config, transformers.T5ForConditionalGeneration)}[name]
+            "t5": (transformers.T5Config, transformers.T5ForConditionalGeneration),
+            "t5_1_1": (transformers.T5Config, transformers.T5ForConditionalGeneration)}[name]
 
 
 def sizes(name):
-    others = {"gpt2": GPT2_SIZES, "bert": BERT_SIZES, "t5": T5_SIZES}
+    others = {"gpt2": GPT2_SIZES, "bert": BERT_SIZES, "t5": T5_SIZES, "t5_1_1": T5_1_1_SIZES}
     if name in others:
         return others[name]
     if name in TODAY:
@@ -93,11 +97,23 @@ def new_model(name):
         for key, w in m.named_parameters():
             if w.dim() == 1:
                 w += torch.randn(w.shape, dtype=torch.float64) * 0.15
+    if name == "t5_1_1":
+        own_head(m)
     return m
+
+
+# transformers 5 ties the head of a new T5, and leaves one untied that was loaded so
+def own_head(m):
+    m.lm_head.weight = torch.nn.Parameter(torch.randn(m.lm_head.weight.shape, dtype=torch.float64) * 0.15)
 
 
 def make(name, folder):
     new_model(name).save_pretrained(f"{folder}/model", max_shard_size="100KB")
+    if name == "t5_1_1":  # transformers 5 writes that its head is tied
+        with open(f"{folder}/model/config.json") as f:
+            config = json.load(f)
+        with open(f"{folder}/model/config.json", "w") as f:
+            json.dump({**config, "tie_word_embeddings": False}, f)
     assert os.path.exists(f"{folder}/model/model.safetensors.index.json")
     # exactly one batch of samples: each step sees all of them, in whatever order
     np.random.default_rng(8).integers(0, V, BATCH * T + 1, np.uint8).tofile(f"{folder}/tokens")
@@ -116,7 +132,7 @@ def with_spans(text, numbers):
 # Inputs and targets of step n; None: of evaluation, whose samples are numbered from -1 down.
 def batch(name, data, n):
     text = data[:-1].view(BATCH, T)
-    if name not in ("bert", "t5"):
+    if name not in ("bert", "t5", "t5_1_1"):
         return dict(input_ids=text), data[1:].view(BATCH, T)
     made = masked if name == "bert" else with_spans
     if n is None:

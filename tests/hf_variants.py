@@ -68,7 +68,9 @@ BASES = {"gpt2": [(dict(GPT2, n_head=12), {}), (dict(GPT2, n_head=4), {"n_ctx": 
                      (dict(DECODER, intermediate_size=64, num_key_value_heads=8, num_local_experts=8, head_dim=8),
                       {"rope_parameters": None})],
          "bert": [(BERT, {}), (dict(BERT, tie_word_embeddings=False), {"position_embedding_type": "absolute"})],
-         "t5": [(T5, {}), (dict(T5, tie_word_embeddings=False), {"tie_word_embeddings": False})]}
+         "t5": [(T5, {}), (dict(T5, tie_word_embeddings=False), {"tie_word_embeddings": False}),
+                (dict(T5, tie_word_embeddings=False, d_kv=12, feed_forward_proj="gated-gelu"),
+                 {"tie_word_embeddings": False, "dense_act_fn": "gelu_new", "is_gated_act": True})]}
 ACTIVATIONS = ["gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu", "swish", "tanh", "quick_gelu"]
 SCALED = [{"rope_type": "linear", "factor": 2.0}, {"type": "linear", "factor": 2.0},
           {"rope_type": "dynamic", "factor": 2.0},
@@ -92,7 +94,8 @@ TURNS = SCALED + [{}, {"rope_type": "default"}, {"type": "default"}, {"rope_type
                   {"full_attention": {"rope_theta": 200.0, "rope_type": "default"}}, "default", 4.0]
 OTHERS = {"model_type": ["mistral", "qwen2", "gpt_neo", "roberta", "mt5", "Llama", "", 5],
           "activation_function": ACTIVATIONS, "hidden_act": ACTIVATIONS, "dense_act_fn": ACTIVATIONS,
-          "feed_forward_proj": ACTIVATIONS + ["gated-gelu", "gated-silu", "gated-relu"],
+          "feed_forward_proj": ACTIVATIONS + ["gated-gelu", "gated-silu", "gated-relu", "gated-gelu_new", "gated-",
+                                              "gated", "gated-gelu-new"],
           "position_embedding_type": ["relative_key", "relative_key_query"],
           "rope_theta": [10000, 10000.0, 1e6, 200.5, "500", -1.0, 1, True], "rope_parameters": TURNS,
           "rope_scaling": TURNS,
@@ -181,7 +184,7 @@ def together(config):
         yield "num_layers num_decoder_layers", {k: x for k, x in config.items()
                                                 if k not in ("num_layers",
                                                              "num_decoder_layers")} | {"num_hidden_layers": 2}
-        for act in ("relu", "gelu_new"):
+        for act in ("relu", "gelu_new", "silu"):
             for gated in (True, False):
                 yield "dense_act_fn is_gated_act feed_forward_proj", {**config, "dense_act_fn": act,
                                                                       "is_gated_act": gated}
@@ -218,8 +221,8 @@ def make(family, base, folder):
         for _, w in m.named_parameters():
             if w.dim() == 1:
                 w += torch.randn(w.shape, dtype=torch.float64) * 0.15
-    if family == "t5" and more:  # a head of its own, which transformers 5 has only if it was loaded so
-        m.lm_head.weight = torch.nn.Parameter(torch.randn(m.lm_head.weight.shape, dtype=torch.float64) * 0.15)
+    if family == "t5" and more:
+        reference.own_head(m)
     m.save_pretrained(folder)
     with open(f"{folder}/config.json") as f:
         written = json.load(f)

@@ -56,12 +56,13 @@ there_and_back() { # NAME RANKS LAYOUT OPTIONS...
 }
 apart() { mkdir "$1" && (cd "$1" && there_and_back "$@"); }
 apart gpt 2 "--tp 2"
-apart gpt_with_a_head_and_another_ffn 2 "--tp 2" --tie off --ffn 96
+apart gpt_with_a_head_and_another_ffn 2 "--tp 2" --tie off --ffn 96 --activation gelu
 apart llama 2 "--tp 2" --arch llama --tie off --kv-heads 2 --ffn 96
 apart llama_of_other_sizes_than_tiny 2 "--tp 2" --arch llama --tie on --kv-heads 0 --ffn 0 --rope-theta 500
 apart mixtral 4 "--dp 2 --ep 2 --tp 2" --arch mixtral --tie off --kv-heads 2 --ffn 96 --experts 4
-apart bert 2 "--tp 2" --arch bert --ffn 96
+apart bert 2 "--tp 2" --arch bert --ffn 96 --activation relu
 apart t5 2 "--tp 2" --arch t5
+apart t5_1_1 2 "--tp 2" --arch t5 --tie off --activation geglu --head-dim 12 --ffn 96
 
 refused() { # NAME FORMAT WORDS OPTIONS...
     local name=$1 to=$2 words=$3
@@ -106,7 +107,7 @@ stranger() { # NAME WORDS CONFIG
     else echo "not ok $1: $(said)"; fi
 }
 stranger another_model_is_called_by_its_name \
-    "model_type gemma2; import reads gpt2, llama, mistral, qwen2, mixtral, bert, t5" '{"model_type": "gemma2"}'
+    "model_type gemma2; import reads gpt2, llama, mistral, qwen2, qwen3, olmo2, mixtral, bert, t5" '{"model_type": "gemma2"}'
 stranger what_is_no_json_is_no_gpt2 "config.json is not JSON" '{"model_type": "llama", "rope_theta": NaN}'
 
 # ---- what an export says of tokens ----

@@ -275,8 +275,18 @@ TEST(test_other_functions_are_refused_by_name) {
         {llama_hf_config_read, OF_MIXTRAL ", \"router_jitter_noise\": 0.1}", "router_jitter_noise is 0.1", "has 0"},
         {bert_hf_config_read, OF_BERT ", \"type_vocab_size\": 0}", "type_vocab_size is 0", "has 2"},
         {bert_hf_config_read, OF_BERT ", \"pruned_heads\": {\"0\": [1]}}", "pruned_heads", "null"},
-        {t5_hf_config_read, T5_OF_2 ", \"dense_act_fn\": \"gelu_new\"}", "dense_act_fn", "relu"},
-        {t5_hf_config_read, T5_OF_2 ", \"is_gated_act\": true}", "is_gated_act is true", "false"},
+        {t5_hf_config_read, T5_OF_2 ", \"dense_act_fn\": \"silu\"}", "dense_act_fn is \"silu\"", "relu"},
+        {t5_hf_config_read, T5_OF_2 ", \"dense_act_fn\": null}", "dense_act_fn is null", "relu"},
+        {t5_hf_config_read, T5_OF_2 ", \"is_gated_act\": 0}", "is_gated_act is 0", "relu"},
+        {t5_hf_config_read, T5_OF_2 ", \"feed_forward_proj\": \"gated-relu\"}", "gated-relu", "gated-silu"},
+        {t5_hf_config_read, T5_OF_2 ", \"feed_forward_proj\": \"gated-gelu\", \"dense_act_fn\": \"gelu\"}",
+         "dense_act_fn is \"gelu\"", "gelu_new"},
+        {t5_hf_config_read, T5_OF_2 ", \"feed_forward_proj\": null}", "feed_forward_proj is null", "relu"},
+        {gpt_hf_config_read, OF_GPT2 ", \"n_head\": 4, \"activation_function\": \"gelu_fast\"}", "gelu_fast",
+         "gelu_new"},
+        {bert_hf_config_read, OF_BERT ", \"hidden_act\": \"gelu_python\"}", "gelu_python", "relu"},
+        {llama_hf_config_read, OF_LLAMA ", \"hidden_act\": \"gelu\"}", "hidden_act is \"gelu\"", "silu"},
+        {t5_hf_config_read, T5_OF_2 ", \"is_gated_act\": true}", "is_gated_act is true", "relu"},
         {t5_hf_config_read, T5_OF_2 ", \"is_encoder_decoder\": false}", "is_encoder_decoder is false", "has true"},
         {t5_hf_config_read, T5_OF_2 ", \"tie_encoder_decoder\": true}", "tie_encoder_decoder", "false"},
         {t5_hf_config_read, T5_OF_2 ", \"tie_word_embeddings\": false, \"scale_decoder_outputs\": true}",
@@ -322,6 +332,32 @@ TEST(test_epsilons_are_read) {
                         "norm-eps=0.0123");
     assert_string_equal(model_of(bert_hf_config_read, OF_BERT ", \"layer_norm_eps\": 1e-5}").more, "norm-eps=1e-05");
     assert_string_equal(model_of(t5_hf_config_read, T5_OF_2 ", \"layer_norm_epsilon\": 1e-5}").more, "norm-eps=1e-05");
+}
+
+/* The activation that config.json says, as an option; "": the arch's usual one. */
+TEST(test_activations_are_read) {
+#define GATED T5_OF_2 ", \"feed_forward_proj\": \"gated-gelu\""
+    const struct { read_config *read; const char *text, *more; } cases[] = {
+        {t5_hf_config_read, T5_OF_2 "}", ""},
+        {t5_hf_config_read, T5_OF_2 ", \"feed_forward_proj\": \"gelu\"}", "activation=gelu"},
+        {t5_hf_config_read, T5_OF_2 ", \"feed_forward_proj\": \"gelu_new\"}", "activation=gelu-tanh"},
+        {t5_hf_config_read, T5_OF_2 ", \"dense_act_fn\": \"gelu_pytorch_tanh\"}", "activation=gelu-tanh"},
+        {t5_hf_config_read, GATED "}", "activation=geglu"},
+        {t5_hf_config_read, GATED ", \"dense_act_fn\": \"gelu_new\", \"is_gated_act\": true}", "activation=geglu"},
+        {t5_hf_config_read, GATED ", \"is_gated_act\": false}", "activation=gelu-tanh"},
+        {t5_hf_config_read, GATED ", \"dense_act_fn\": \"silu\"}", "activation=swiglu"},
+        {t5_hf_config_read, T5_OF_2 ", \"feed_forward_proj\": \"gated-silu\"}", "activation=swiglu"},
+        {t5_hf_config_read, T5_OF_2 ", \"feed_forward_proj\": \"gated-gelu_new\"}", "activation=geglu"},
+        {gpt_hf_config_read, OF_GPT2 ", \"activation_function\": \"gelu_pytorch_tanh\"}", ""},
+        {gpt_hf_config_read, OF_GPT2 ", \"activation_function\": \"gelu\"}", "activation=gelu"},
+        {gpt_hf_config_read, OF_GPT2 ", \"activation_function\": \"relu\"}", "activation=relu"},
+        {bert_hf_config_read, OF_BERT ", \"hidden_act\": \"gelu\"}", ""},
+        {bert_hf_config_read, OF_BERT ", \"hidden_act\": \"gelu_new\"}", "activation=gelu-tanh"},
+        {bert_hf_config_read, OF_BERT ", \"hidden_act\": \"relu\"}", "activation=relu"},
+        {llama_hf_config_read, OF_LLAMA ", \"hidden_act\": \"swish\"}", ""},
+        {llama_hf_config_read, OF_LLAMA ", \"hidden_act\": \"gelu_pytorch_tanh\"}", "activation=geglu"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(model_of(cases[i].read, cases[i].text).more, cases[i].more);
 }
 
 TEST(test_a_key_that_nothing_reads_is_said) {
@@ -373,6 +409,7 @@ TEST(test_a_folder_is_what_transformers_reads) {
 TESTS(unit_test(test_families_of_llama_differ), unit_test(test_published_files_are_read_whole),
       unit_test(test_what_is_not_said_is_the_references),
       unit_test(test_rope_theta_is_read_where_it_is), unit_test(test_an_unscaled_head_is_its_own),
-      unit_test(test_epsilons_are_read), unit_test(test_slowed_positions_are_read),
+      unit_test(test_epsilons_are_read), unit_test(test_activations_are_read),
+      unit_test(test_slowed_positions_are_read),
       unit_test(test_other_functions_are_refused_by_name), unit_test(test_a_key_that_nothing_reads_is_said),
       unit_test(test_a_folder_is_what_transformers_reads))

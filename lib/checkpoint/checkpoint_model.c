@@ -19,7 +19,7 @@ enum { SEQ = 3, UNTIED = 5, ROPE_THETA = 8, EXPERTS_PER_TOKEN = 10, DROPLESS = 1
 
 /* They change the function that weights compute. */
 static const char *const MORE[N_MODEL_MORE] = {"norm-eps", "rope-scaling", "attention-bias", "mlp-bias",
-                                             "qk-norm", "post-norm"};
+                                             "qk-norm", "post-norm", "activation"};
 
 void checkpoint_model_said(const struct checkpoint_model *m, const char *name, char value[MODEL_VALUE_MAX]) {
     char key[MODEL_MORE_MAX], text[MODEL_MORE_MAX];
@@ -86,13 +86,14 @@ static enum status check_more(const struct checkpoint_model *m, const char *wher
 
 struct checkpoint_model checkpoint_model_of_plan(const struct plan *p) {
     const struct model_options *o = model_options(p);
+    int64_t theta = plan_number(p, "rope-theta");
     struct checkpoint_model m = {.layers = p->layers, .hidden = p->hidden, .heads = p->heads, .seq = p->seq,
                                  .vocab = p->vocab, .untied = !o->tie};
     if (p->arch && strcmp(p->arch->name, "gpt")) snprintf(m.arch, sizeof m.arch, "%s", p->arch->name);
     if (plan_kv_heads(p) != p->heads) m.kv_heads = o->kv_heads;
     if (plan_ffn(p) != 4 * p->hidden) m.ffn = o->ffn;
-    if (plan_head_dim(p) != p->hidden / p->heads) m.head_dim = o->head_dim;
-    if (o->rope_theta != USUAL_THETA) m.rope_theta = o->rope_theta;
+    if (plan_head_dim(p) * p->heads != p->hidden) m.head_dim = o->head_dim;
+    if (theta != USUAL_THETA) m.rope_theta = theta;
     if (o->experts) m.experts = o->experts, m.experts_per_token = o->experts_per_token, m.dropless = o->capacity == 0;
     say_more(&m, p);
     return m;
@@ -162,7 +163,7 @@ enum status checkpoint_model_check(const struct checkpoint_model *model, const c
             return FAIL(E_FORMAT, "%s: the model has %s=%" PRId64 ", which is not %" PRId64 " to %" PRId64, where,
                         s->name, n, s->least, s->most);
     }
-    if (m.hidden % m.heads)
+    if (m.hidden % m.heads && !m.head_dim)
         return FAIL(E_FORMAT, "%s: heads=%" PRId64 " does not divide hidden=%" PRId64, where, m.heads, m.hidden);
     if (m.kv_heads && m.heads % m.kv_heads)
         return FAIL(E_FORMAT, "%s: kv-heads=%" PRId64 " does not divide heads=%" PRId64, where, m.kv_heads, m.heads);
@@ -217,6 +218,6 @@ bool checkpoint_model_option(const struct checkpoint_model *model, int i, const 
     int64_t n = *model_size_of(&m, i);
     *name = i == UNTIED ? "tie" : model_sizes[i].name;
     if (i == UNTIED) snprintf(value, MODEL_VALUE_MAX, "%s", n ? "off" : "on");
-    else snprintf(value, MODEL_VALUE_MAX, "%" PRId64, i == ROPE_THETA && n == 0 ? USUAL_THETA : n);
-    return i != DROPLESS && (i != EXPERTS_PER_TOKEN || m.experts);
+    else snprintf(value, MODEL_VALUE_MAX, "%" PRId64, n);
+    return i != DROPLESS && (i != ROPE_THETA || n) && (i != EXPERTS_PER_TOKEN || m.experts);
 }

@@ -18,7 +18,7 @@ struct checkpoint_model {
 
 /* A size: its name (in the manifest and as an option), its offset in struct checkpoint_model, and its range. */
 struct model_size { const char *name; size_t at; int64_t least, most; };
-enum { N_MODEL_SIZES = 13, N_MODEL_MORE = 6, N_MODEL_OPTIONS = N_MODEL_SIZES + N_MODEL_MORE };
+enum { N_MODEL_SIZES = 13, N_MODEL_MORE = 7, N_MODEL_OPTIONS = N_MODEL_SIZES + N_MODEL_MORE };
 extern const struct model_size model_sizes[N_MODEL_SIZES];
 static inline int64_t *model_size_of(struct checkpoint_model *m, int i) {
     return (int64_t *)((char *)m + model_sizes[i].at);
@@ -31,8 +31,8 @@ struct checkpoint_model checkpoint_model_of_plan(const struct plan *);
  *  @errors E_FORMAT: the model is missing or impossible */
 json_t *checkpoint_model_json(const struct checkpoint_model *);
 enum status checkpoint_model_read(const json_t *manifest, const char *where, struct checkpoint_model *out);
-/** Is each size within its option's range, does heads divide hidden, and kv-heads divide heads? Then products of these
- *  sizes do not overflow 64 bits. @errors E_FORMAT naming `where` */
+/** Is each size within its option's range, does heads divide hidden unless there is a head-dim, and kv-heads divide
+ *  heads? Then products of these sizes do not overflow 64 bits. @errors E_FORMAT naming `where` */
 enum status checkpoint_model_check(const struct checkpoint_model *, const char *where);
 /** Does the plan's model fit these weights? Its seq may be shorter, or of any length if no weight depends on it.
  *  @errors E_FORMAT naming `where`, the size that differs, and both values */

@@ -16,8 +16,20 @@ struct rope_rule;
 enum status hf_rope_read(const char *path, const json_t *config, double missing, int64_t seq, struct rope_rule *out);
 /** The value of rope_scaling, for json_pack's "o". NULL: no memory. */
 json_t *hf_rope_json(const struct rope_rule *);
-/* ---- of Llama and its relatives (hf_llama.c), which models/llama/ imports and exports ---- */
 struct checkpoint_model;
+/** Read the activation at `key` into the model's options. The key has a row in the tables, with names that hf_config.c
+ *  has. usual: the arch's own word, which is not said. hf_gated_read: T5's keys of it.
+ *  @errors hf_gated_read: E_FORMAT naming keys, values and allowed values */
+void hf_activation_read(const json_t *config, const char *key, const char *usual, struct checkpoint_model *);
+enum status hf_gated_read(const char *path, const json_t *config, struct checkpoint_model *);
+/** Their name for the model's activation; `usual`: for the arch's own. hf_gated_name: T5's feed_forward_proj. Static
+ *  storage. */
+const char *hf_activation_name(const struct checkpoint_model *, const char *usual);
+const char *hf_gated_name(const struct checkpoint_model *);
+/** "float32" and so on. Static storage. */
+const char *hf_config_dtype(enum dtype);
+
+/* ---- of Llama and its relatives (hf_llama.c), which models/llama/ imports and exports ---- */
 /** Read the model's sizes.
  *  @errors E_DATA: there is no file; E_FORMAT: it describes no Llama that Trivium computes */
 enum status llama_hf_config_read(const char *path, struct checkpoint_model *out);
@@ -25,6 +37,3 @@ enum status llama_hf_config_read(const char *path, struct checkpoint_model *out)
 bool llama_hf_has_type(const struct checkpoint_model *);
 /** @errors E_IO, E_MEMORY */
 enum status llama_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);
-
-/** "float32" and so on. Static storage. */
-const char *hf_config_dtype(enum dtype);

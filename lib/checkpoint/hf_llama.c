@@ -23,7 +23,7 @@ static const struct hf_key BOTH_KEYS[] = {
     {"intermediate_size", HF_SIZE, NULL, NULL, AT(model.ffn)},
     {"head_dim", HF_SIZE, "null", NULL, AT(head_dim)},
     {"tie_word_embeddings", HF_FLAG, "false", NULL, AT(tied)},
-    {"hidden_act", HF_MUST, "silu", "silu|swish", 0},
+    {"hidden_act", HF_MUST, "silu", "silu|swish|gelu_new|gelu_pytorch_tanh", 0},
     {"partial_rotary_factor", HF_MUST, "1.0", "1.0", 0},
     {"rope_theta", HF_READ, "null", NULL, 0},
     {"rope_parameters", HF_READ, "null", NULL, 0},
@@ -187,6 +187,7 @@ static enum status read_config(const char *path, const json_t *config, struct ch
     out->untied = !s.tied;
     out->dropless = out->experts > 0;
     say_more(out, &s, &rope, f);
+    hf_activation_read(config, "hidden_act", "swiglu", out);
     if (out->kv_heads == out->heads) out->kv_heads = 0;
     if (out->ffn == 4 * out->hidden) out->ffn = 0;
     return checkpoint_model_check(out, path);
@@ -213,8 +214,8 @@ static json_t *config_json(const struct checkpoint_model *m, enum dtype dtype, c
         (json_int_t)(m->kv_heads ? m->kv_heads : m->heads), "head_dim",
         (json_int_t)(m->head_dim ? m->head_dim : m->hidden / m->heads), "max_position_embeddings", (json_int_t)m->seq,
         "vocab_size", (json_int_t)m->vocab, "rms_norm_eps", checkpoint_model_real(m, "norm-eps", 1e-5), "rope_theta",
-        rope->theta, "rope_scaling", hf_rope_json(rope), "hidden_act", "silu", "tie_word_embeddings", !m->untied,
-        "torch_dtype", hf_config_dtype(dtype));
+        rope->theta, "rope_scaling", hf_rope_json(rope), "hidden_act", hf_activation_name(m, "silu"),
+        "tie_word_embeddings", !m->untied, "torch_dtype", hf_config_dtype(dtype));
     json_t *own = f->keys == &MIXTRAL ? json_pack("{s:I, s:I, s:n}", "num_local_experts", (json_int_t)m->experts,
                                                   "num_experts_per_tok", (json_int_t)m->experts_per_token,
                                                   "sliding_window")

@@ -1,7 +1,7 @@
-/* y = x Phi(x). See gelu_erf.h. */
+/* y = x Phi(x). See gelu.h. */
 #include "lib/ops/cpu.h"
 #include "lib/ops/exp.h"
-#include "lib/ops/gelu_erf.h"
+#include "lib/ops/gelu.h"
 
 kernel CPU(gelu_erf_forward), CPU(gelu_erf_backward_input);
 

@@ -1,5 +1,5 @@
-/* y = x Phi(x). See gelu_erf.h. Memory-bound, except for the 30 or so instructions of erfc. 16 bytes per thread. */
-#include "lib/ops/gelu_erf.h"
+/* y = x Phi(x). See gelu.h. Memory-bound, except for the 30 or so instructions of erfc. 16 bytes per thread. */
+#include "lib/ops/gelu.h"
 #include "lib/ops/groups_cuda.h"
 
 extern "C" { kernel CUDA(gelu_erf_forward), CUDA(gelu_erf_backward_input); }

@@ -4,7 +4,7 @@
 #include "lib/ops/shapes.h"
 
 /* The last axis but one, of size 2, must be the two halves; y does not have it. */
-static enum status swiglu_shape(const struct call *call, struct type out[MAX_OUT]) {
+static enum status gated_shape(const struct call *call, struct type out[MAX_OUT]) {
     const struct shape *x = &call->in[0].type->shape;
     int last = x->n_axes - 1;
     if (last < 1 || x->axis[last - 1].tag != '2' || x->axis[last - 1].n != 2)
@@ -17,15 +17,29 @@ static enum status swiglu_shape(const struct call *call, struct type out[MAX_OUT
 
 DECLARE_KERNELS_FB(swiglu, cpu);
 DECLARE_KERNELS_FB(swiglu, cuda);
+DECLARE_KERNELS_FB(geglu, cpu);
+DECLARE_KERNELS_FB(geglu, cuda);
 
 const struct op op_swiglu = {
     .name = "swiglu",
     .typing = TYPING_LOCAL,
     .mixes = "2",
-    .shape = swiglu_shape,
+    .shape = gated_shape,
     .needs = {.bi_in = IN(0)},
     .has_backward_input = true,
     .backward_over_in = true,
     .cost = cost_traffic,
     .kernels = {[DEVICE_CPU] = KERNELS_FB(swiglu, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(swiglu, cuda))},
+};
+
+const struct op op_geglu = {
+    .name = "geglu",
+    .typing = TYPING_LOCAL,
+    .mixes = "2",
+    .shape = gated_shape,
+    .needs = {.bi_in = IN(0)},
+    .has_backward_input = true,
+    .backward_over_in = true,
+    .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = KERNELS_FB(geglu, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(geglu, cuda))},
 };

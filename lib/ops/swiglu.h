@@ -1,8 +1,11 @@
-/* The gated unit of Llama's MLP: SiLU of one half of the hidden units multiplies the other half.
+/* Gated units: an activation of one half of the hidden units multiplies the other half. Llama's is SiLU, that of T5 1.1
+ * and Gemma GELU in the tanh form.
  *
- *   a, u = the two halves of x      y = silu(a) u      silu(a) = a s(a)      s(a) = 1 / (1 + e^-a)
+ *   a, u = the two halves of x
+ *   swiglu   y = silu(a) u     silu(a) = a s(a)    s(a) = 1 / (1 + e^-a)
+ *   geglu    y = gelu(a) u     gelu: gelu.h
  *
- * Backward:   da = dy u s (1 + a (1 - s))     du = dy silu(a)
+ * Backward:   da = dy u silu'(a) = dy u s (1 + a (1 - s))     du = dy silu(a); geglu likewise, with gelu
  *
  * in[0] x (B,T,2,K): the gate a, then u   out[0] y (B,T,K)   Elementwise over K, so any shard of K will do.
  * Source: Shazeer 2020 (GLU variants). */
@@ -10,4 +13,4 @@
 
 #include "lib/ops/op.h"
 
-extern const struct op op_swiglu;
+extern const struct op op_swiglu, op_geglu;

@@ -1,9 +1,12 @@
-/* y = a s(a) u. See swiglu.h. Memory-bound: 3 elements moved for each one computed forward, 5 backward; a warp takes a
- * row. In 16 bits the exponential and the quotient are the hardware's approximations, as in gelu_cuda.cu. */
+/* y = a s(a) u; with gelu y = a s(2v) u, where v is gelu.h's u of a. See swiglu.h. Memory-bound: 3 elements moved for
+ * each one computed forward, 5 backward; a warp takes a row. In 16 bits the exponential and the quotient are the
+ * hardware's approximations, as in gelu_cuda.cu. */
+#include "lib/ops/gelu.h"
 #include "lib/ops/groups_cuda.h"
 #include "lib/ops/swiglu.h"
 
 extern "C" { kernel CUDA(swiglu_forward), CUDA(swiglu_backward_input); }
+extern "C" { kernel CUDA(geglu_forward), CUDA(geglu_backward_input); }
 
 #if defined __CUDA_ARCH__ && (defined ELEM_bf16 || defined ELEM_fp16)
 __device__ static inline real logistic(real x) { return __fdividef(1, 1 + __expf(-x)); }
@@ -44,6 +47,49 @@ swiglu_backward_warp_per_row(elem *dx, const elem *dy, const elem *x, int64_t R,
     }
 }
 
+/* ---- with gelu ---- */
+
+__device__ static inline real logistic_of_2v(real x) {
+    return logistic(2 * (real)GELU_SQRT_2_OVER_PI * (x + (real)GELU_CUBIC * x * x * x));
+}
+__device__ static inline real slope_of_2v(real x) {
+    return 2 * (real)GELU_SQRT_2_OVER_PI * (1 + 3 * (real)GELU_CUBIC * x * x);
+}
+
+__global__ static void __launch_bounds__(ROW_THREADS)
+geglu_forward_warp_per_row(elem *y, const elem *x, int64_t R, int K, int packed) {
+    FOR_ROWS_OF_WARP(r, R) {
+        const elem *a = x + 2 * r * K, *u = a + K;
+        for (int c = threadIdx.x % 32 * GROUP; c < K; c += WARP_COLUMNS) {
+            group gate = group_load(a, c, K, packed), up = group_load(u, c, K, packed);
+            real v[GROUP];
+            for (int j = 0; j < GROUP; j++) v[j] = load(gate.x[j]) * logistic_of_2v(load(gate.x[j])) * load(up.x[j]);
+            group_put(y + r * K, c, K, packed, v, 0);
+        }
+    }
+}
+
+__global__ static void __launch_bounds__(ROW_THREADS)
+geglu_backward_warp_per_row(elem *dx, const elem *dy, const elem *x, int64_t R, int K, int packed, int accumulate) {
+    FOR_ROWS_OF_WARP(r, R) {
+        const elem *a = x + 2 * r * K, *u = a + K;
+        for (int c = threadIdx.x % 32 * GROUP; c < K; c += WARP_COLUMNS) {
+            group gate = group_load(a, c, K, packed), up = group_load(u, c, K, packed),
+                  d = group_load(dy + r * K, c, K, packed);
+            real da[GROUP], du[GROUP];
+            for (int j = 0; j < GROUP; j++) {
+                real g = load(gate.x[j]), s = logistic_of_2v(g), gradient = load(d.x[j]);
+                da[j] = gradient * load(up.x[j]) * (s + g * s * (1 - s) * slope_of_2v(g));
+                du[j] = gradient * g * s;
+            }
+            group_put(dx + 2 * r * K, c, K, packed, da, accumulate);
+            group_put(dx + (2 * r + 1) * K, c, K, packed, du, accumulate);
+        }
+    }
+}
+
+/* ---- launching ---- */
+
 /* The length of a row of y. */
 static int64_t row_length(const struct call *call) {
     const struct shape *y = &call->out[0].type->shape;
@@ -63,5 +109,21 @@ enum status CUDA(swiglu_backward_input)(const struct call *call) {
     elem *dx = (elem *)call->din[0].data;
     int64_t K = row_length(call), R = type_n(call->out[0].type) / K;
     return LAUNCHED(swiglu_backward_warp_per_row, row_grid(R), ROW_THREADS, 0, stream_of(call), dx, dy, x, R, (int)K,
+                    packs(K, x, dy, dx, NULL), accumulates(call, 0));
+}
+
+enum status CUDA(geglu_forward)(const struct call *call) {
+    const elem *x = (const elem *)call->in[0].data;
+    elem *y = (elem *)call->out[0].data;
+    int64_t K = row_length(call), R = type_n(call->out[0].type) / K;
+    return LAUNCHED(geglu_forward_warp_per_row, row_grid(R), ROW_THREADS, 0, stream_of(call), y, x, R, (int)K,
+                    packs(K, x, y, NULL, NULL));
+}
+
+enum status CUDA(geglu_backward_input)(const struct call *call) {
+    const elem *x = (const elem *)call->in[0].data, *dy = (const elem *)call->dout[0].data;
+    elem *dx = (elem *)call->din[0].data;
+    int64_t K = row_length(call), R = type_n(call->out[0].type) / K;
+    return LAUNCHED(geglu_backward_warp_per_row, row_grid(R), ROW_THREADS, 0, stream_of(call), dx, dy, x, R, (int)K,
                     packs(K, x, dy, dx, NULL), accumulates(call, 0));
 }

@@ -1,5 +1,5 @@
 /* ranks: 1  device: any */
-#include "lib/ops/gelu_erf.h"
+#include "lib/ops/gelu.h"
 #include "lib/ops/relu.h"
 #include "lib/ops/scale.h"
 #include "lib/ops/test_op.h"

@@ -8,7 +8,6 @@
 #include "lib/ops/dropout.h"
 #include "lib/ops/embedding.h"
 #include "lib/ops/gelu.h"
-#include "lib/ops/gelu_erf.h"
 #include "lib/ops/layernorm.h"
 #include "lib/ops/relu.h"
 #include "lib/ops/rmsnorm.h"
@@ -63,6 +62,12 @@ static double heads_sum(void) { return fmax(64, fmax(s.C + 3, 3 * rows())); }
 
 static void make_swiglu(struct op_case *c, enum dtype d) {
     op_case_start(c, &op_swiglu, 1);
+    op_case_input(c, op_type(d, "BT2K", s.B, s.T, 2, s.C));
+    op_case_finish(c);
+}
+
+static void make_geglu(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_geglu, 1);
     op_case_input(c, op_type(d, "BT2K", s.B, s.T, 2, s.C));
     op_case_finish(c);
 }
@@ -172,6 +177,7 @@ static const struct { const char *name; op_case_maker *make; double (*longest_su
     {"dropout", make_dropout, gelu_sum, 0},
     {"branch", make_branch, gelu_sum, 0},
     {"rmsnorm_heads", make_rmsnorm_heads, heads_sum, 0},
+    {"geglu", make_geglu, gelu_sum, 0},
 };
 
 static void check_op(int i) {
@@ -223,6 +229,7 @@ TEST(test_siblings_gelu_erf) { check_drawn_shapes(10); }
 TEST(test_siblings_dropout) { check_drawn_shapes(11); }
 TEST(test_siblings_branch) { check_drawn_shapes(12); }
 TEST(test_siblings_rmsnorm_heads) { check_drawn_shapes(13); }
+TEST(test_siblings_geglu) { check_drawn_shapes(14); }
 
 /* Rows longer than a block's registers: 8192 columns in fp32 and fp64, 16384 in bf16 and fp16. 8196 is no multiple of
  * 8. */
@@ -248,5 +255,5 @@ TESTS(unit_test(test_siblings_layernorm), unit_test(test_siblings_gelu), unit_te
       unit_test(test_siblings_add_position), unit_test(test_siblings_embedding), unit_test(test_siblings_rmsnorm),
       unit_test(test_siblings_swiglu), unit_test(test_siblings_rope), unit_test(test_siblings_dropout_residual),
       unit_test(test_siblings_relu), unit_test(test_siblings_gelu_erf), unit_test(test_siblings_dropout),
-      unit_test(test_siblings_branch), unit_test(test_siblings_rmsnorm_heads),
+      unit_test(test_siblings_branch), unit_test(test_siblings_rmsnorm_heads), unit_test(test_siblings_geglu),
       unit_test(test_siblings_of_long_rows), unit_test(test_siblings_of_many_rows))

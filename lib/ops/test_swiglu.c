@@ -1,10 +1,14 @@
 /* ranks: 1  device: any */
+#include "lib/ops/activation.h"
+#include "lib/ops/gelu.h"
+#include "lib/ops/relu.h"
 #include "lib/ops/swiglu.h"
 #include "lib/ops/test_op.h"
 
 static int n_hidden = 5;
+static const struct op *unit = &op_swiglu;
 static void make(struct op_case *c, enum dtype dtype) {
-    op_case_start(c, &op_swiglu, 1);
+    op_case_start(c, unit, 1);
     op_case_input(c, op_type(dtype, "BT2K", 2, 7, 2, n_hidden));
     op_case_finish(c);
 }
@@ -43,6 +47,42 @@ TEST(test_swiglu_is_its_formula) {
     op_case_free(&c);
 }
 
+TEST(test_geglu_gradient_is_the_slope) {
+    unit = &op_geglu;
+    for (n_hidden = 5; n_hidden <= 77; n_hidden += 72) op_case_check_gradients(make);
+    unit = &op_swiglu;
+}
+
+/* As gelu: |2v| < 16 magnifies roundings in the exponent; and a product with u. */
+TEST(test_geglu_in_every_precision) {
+    unit = &op_geglu;
+    n_hidden = 77;
+    op_case_check_precisions(make, 20, 0);
+    op_case_check_aliases(make);
+    op_case_check_threads(make);
+    unit = &op_swiglu;
+}
+
+/* Against the formula in long double, with the C library's tanh; the first half is the gate. */
+TEST(test_geglu_is_its_formula) {
+    struct op_case c;
+    enum { N = 2001 };
+    op_case_start(&c, &op_geglu, 1);
+    op_case_input(&c, op_type(FP64, "BT2K", 1, 1, 2, N));
+    op_case_finish(&c);
+    double *x = c.in[0].data, *y = c.out[0].data, *dy = c.dout[0].data, *dx = c.din[0].data;
+    for (int i = 0; i < N; i++) x[i] = (i - 1000) * 0.01, x[N + i] = 1.5, dy[i] = 1;
+    op_case_run_all(&c);
+    for (int i = 0; i < N; i++) {
+        long double a = x[i], k = 0.79788456080286535588L, th = tanhl(k * (a + 0.044715L * a * a * a));
+        long double slope = 0.5L * (1 + th) + 0.5L * a * (1 - th * th) * k * (1 + 3 * 0.044715L * a * a);
+        assert_close(y[i], (double)(0.75L * a * (1 + th)), 1e-14 * fmax(1, fabs((double)a)));
+        assert_close(dx[i], (double)(1.5L * slope), 1e-14);
+        assert_close(dx[N + i], (double)(0.5L * a * (1 + th)), 1e-14 * fmax(1, fabs((double)a)));
+    }
+    op_case_free(&c);
+}
+
 TEST(test_swiglu_far_out_is_the_product_or_zero) {
     struct op_case c;
     n_hidden = 3;
@@ -56,6 +96,26 @@ TEST(test_swiglu_far_out_is_the_product_or_zero) {
     op_case_free(&c);
 }
 
+TEST(test_activations_by_name) {
+    enum activation act;
+    assert_ok(activation_choose(ACTIVATION_AUTO, ACTIVATION_GELU, ACTIVATIONS_PLAIN, "bert", &act));
+    assert_ptr_equal(activation_op(act), &op_gelu_erf);
+    assert_ok(activation_choose(ACTIVATION_GELU_TANH, ACTIVATION_GELU, ACTIVATIONS_PLAIN, "bert", &act));
+    assert_ptr_equal(activation_op(act), &op_gelu);
+    assert_ok(activation_choose(ACTIVATION_RELU, ACTIVATION_GELU, ACTIVATIONS_PLAIN, "bert", &act));
+    assert_ptr_equal(activation_op(act), &op_relu);
+    for (int a = 1; a < N_ACTIVATIONS; a++) {
+        bool gated = activation_op(a) == &op_swiglu || activation_op(a) == &op_geglu;
+        assert_int_equal(activation_is_gated(a), gated);
+        assert_int_equal(ACTIVATIONS_GATED >> a & 1, gated);
+        assert_int_equal(ACTIVATIONS_PLAIN >> a & 1, !gated);
+    }
+    assert_fails(activation_choose(ACTIVATION_GEGLU, ACTIVATION_GELU, ACTIVATIONS_PLAIN, "bert", &act), E_CONFIG,
+                 "activation=geglu: arch=bert has relu, gelu, gelu-tanh;");
+    assert_fails(activation_choose(ACTIVATION_RELU, ACTIVATION_SWIGLU, ACTIVATIONS_GATED, "llama", &act), E_CONFIG,
+                 "activation=relu: arch=llama has geglu, swiglu;");
+}
+
 TEST(test_swiglu_refuses_what_has_no_halves) {
     struct type x = op_type(FP32, "BTK", 1, 2, 8), out[MAX_OUT];
     struct step step = {.op = &op_swiglu, .n_in = 1, .n_out = 1};
@@ -64,5 +124,8 @@ TEST(test_swiglu_refuses_what_has_no_halves) {
 }
 
 TESTS(unit_test(test_swiglu_gradient_is_the_slope), unit_test(test_swiglu_in_every_precision),
-      unit_test(test_swiglu_is_its_formula), unit_test(test_swiglu_far_out_is_the_product_or_zero),
+      unit_test(test_geglu_gradient_is_the_slope), unit_test(test_geglu_in_every_precision),
+      unit_test(test_geglu_is_its_formula), unit_test(test_swiglu_is_its_formula),
+      unit_test(test_swiglu_far_out_is_the_product_or_zero),
+      unit_test(test_activations_by_name),
       unit_test(test_swiglu_refuses_what_has_no_halves))

@@ -68,7 +68,6 @@ static void set_rule(const struct plan *plan, struct step *s, const char *site) 
     if (s->op->rule == RULE_ATTENTION) s->attention.core = (enum attention_core)plan->attention_core;
     if (s->op->rule == RULE_HEAD) s->head.rows = plan->loss_chunk;
     if (s->op->rule == RULE_NORM) s->norm.eps = model_options(plan)->norm_eps;
-    if (s->op->rule == RULE_ROPE) s->rope.theta = (double)model_options(plan)->rope_theta;
     if (s->op->rule == RULE_MOE) s->moe = moe_rule(plan);
 }
 

@@ -8,10 +8,11 @@
  *   1 to 9: an axis of that length */
 #pragma once
 
+#include "lib/ops/activation.h"
 #include "lib/run/plan.h"
 #include "lib/program/program.h"
 
-struct builder { const struct plan *plan; struct program *p; };
+struct builder { const struct plan *plan; struct program *p; enum activation act; };
 
 /** The type of a whole tensor with these axes, as in "BTC". V is padded (plan_vocab_rows). @collective{none} */
 struct type build_type(const struct plan *, const char *axes, enum dtype);
@@ -42,6 +43,6 @@ int build_tokens(struct builder *, const char *block);
 void build_head(struct builder *, int x, int table, int bias);
 
 /** Append a mixture of experts in place of an MLP (build_moe.c): each token of h (B,T,C) goes through some of the
- *  experts. gated: experts use swiglu, else gelu. down_std: the initial deviation of an expert's output
- *  matrix. @return the slot of the experts' weighted sum (B,T,C) */
-int build_experts(struct builder *, int h, bool gated, double down_std);
+ *  experts. down_std: the initial deviation of an expert's output matrix.
+ *  @return the slot of the experts' weighted sum (B,T,C) */
+int build_experts(struct builder *, int h, enum activation, double down_std);

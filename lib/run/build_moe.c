@@ -8,13 +8,12 @@
  * units' axis is F instead of K, because tp does not shard it. */
 #include "lib/run/build.h"
 
-#include "lib/ops/gelu.h"
+#include "lib/ops/activation.h"
 #include "lib/ops/moe/expert_linear.h"
 #include "lib/ops/moe/moe_dispatch.h"
 #include "lib/ops/moe/moe_logits.h"
 #include "lib/ops/moe/moe_pack.h"
 #include "lib/ops/moe/moe_route.h"
-#include "lib/ops/swiglu.h"
 
 static int router(struct builder *b, int h) {
     int w = build_matrix(b, "router.w", "EC", 0.02);
@@ -38,7 +37,7 @@ static int also_reads(struct builder *b, int slot, int out) {
     return out;
 }
 
-int build_experts(struct builder *b, int h, bool gated, double down_std) {
+int build_experts(struct builder *b, int h, enum activation act, double down_std) {
     int gates = build_step(b, &op_moe_route, "route", (struct inputs){router(b, h), NONE, NONE, NONE});
     int picks = second_output(b), counts = NONE;
     if (model_options(b->plan)->moe_packed) {
@@ -46,8 +45,9 @@ int build_experts(struct builder *b, int h, bool gated, double down_std) {
         counts = second_output(b);
     }
     int x = build_step(b, &op_moe_dispatch, "sent", (struct inputs){h, picks, NONE, NONE});
-    x = linear(b, "experts.up", "experts.up.w", gated ? "E2FC" : "EFC", 0.02, (struct inputs){x, counts, NONE, NONE});
-    x = build_step(b, gated ? &op_swiglu : &op_gelu, "experts.act", (struct inputs){x, NONE, NONE, NONE});
+    const char *up = activation_is_gated(act) ? "E2FC" : "EFC";
+    x = linear(b, "experts.up", "experts.up.w", up, 0.02, (struct inputs){x, counts, NONE, NONE});
+    x = build_step(b, activation_op(act), "experts.act", (struct inputs){x, NONE, NONE, NONE});
     x = linear(b, "experts.down", "experts.down.w", "ECF", down_std, (struct inputs){x, counts, NONE, NONE});
     return also_reads(b, gates, build_step(b, &op_moe_combine, "moe", (struct inputs){x, picks, NONE, NONE}));
 }

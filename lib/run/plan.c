@@ -162,7 +162,7 @@ enum status plan_settle_device(struct plan *p) {
 
 static enum status check_model(const struct plan *p) {
     const struct model_options *m = model_options(p);
-    if (p->hidden % p->heads)
+    if (p->hidden % p->heads && !m->head_dim)
         return FAIL(E_CONFIG, "heads=%" PRId64 " does not divide hidden=%" PRId64 "; use one of %s", p->heads,
                     p->hidden, plan_divisors(p->hidden, 256));
     if (p->heads % plan_kv_heads(p))

@@ -39,12 +39,12 @@ struct own_options { const struct option *option; int n; size_t bytes; };
 /* Options that several owners share, at the start of the plan's `own`: those of all models, of all techniques that sum
  * gradients, of all techniques that offload, and of lib/comm. */
 struct model_options {
-    int64_t kv_heads, head_dim, ffn, rope_theta;   /* plan_kv_heads, plan_head_dim and plan_ffn replace a 0 */
+    int64_t kv_heads, head_dim, ffn;     /* plan_kv_heads, plan_head_dim and plan_ffn replace a 0 */
     int64_t experts, experts_per_token;  /* experts 0: a dense MLP */
     int64_t moe_group;                   /* 0: plan_moe_group */
     double capacity, aux_loss, z_loss, dropout, norm_eps;
     int moe_packed;                      /* rows of experts without empty places (moe_pack.h) */
-    int attention, dropout_masks;        /* enum plan_attention; enum plan_masks */
+    int attention, dropout_masks, activation;      /* enum plan_attention; enum plan_masks; enum activation */
     int tie;                             /* the head's matrix is the embedding's */
 };
 struct grad_options { double bucket_mb, topk; int codec, feedback; };   /* MiB; percent; codec_kind; plan_feedback */

@@ -12,24 +12,24 @@ static const struct option OPTIONS[] = {
     {"model", OPTION_TEXT, "tiny", 0, 0, NULL, "",
      "preset: tiny, gpt2-124m ... gpt2-1558m, gpt3-125m ... gpt3-175b, mt-nlg-530b, tinyllama-1.1b, llama2-7b ... "
      "llama2-70b, llama3-8b, llama3-70b, llama3.1-8b, llama3.2-1b, mistral-7b, mistral-nemo-12b, qwen2.5-0.5b, "
-     "qwen2.5-7b, qwen3-0.6b ... qwen3-8b, olmo2-1b ... olmo2-13b, smollm2-135m, mixtral-8x7b, bert-base, bert-large, "
-     "t5-small, t5-base, t5-large, dlrm-criteo, wide-deep; sizes below override it", "model", AT(model)},
+     "qwen2.5-7b, qwen3-0.6b ... qwen3-8b, olmo2-1b ... olmo2-13b, smollm2-135m, mixtral-8x7b. Of other kinds: "
+     "bert-base, bert-large, t5-small ... t5-11b, t5-v1_1-small ... t5-v1_1-xxl, flan-t5-small ... flan-t5-xxl, "
+     "dlrm-criteo, wide-deep. Sizes below override it", "model", AT(model)},
     {"arch", OPTION_TEXT, "", 0, 0, NULL, "",
      "gpt, llama, mixtral, bert, t5, dlrm or wide-deep: the architecture to use when several define --model NAME (all "
      "define tiny); default: the first", "model", AT(arch_name)},
-    {"layers", OPTION_INT, NULL, 1, 10000, NULL, "", "transformer layers; of t5 half encode, half decode", "model",
-     AT(layers)},
+    {"layers", OPTION_INT, NULL, 1, 10000, NULL, "", "layers; of t5 half encode, half decode", "model", AT(layers)},
     {"hidden", OPTION_INT, NULL, 1, 1e6, NULL, "channels", "width of the residual stream", "model", AT(hidden)},
     {"heads", OPTION_INT, NULL, 1, 1e6, NULL, "", "attention heads; must divide hidden", "model", AT(heads)},
     {"kv-heads", OPTION_INT, "0", 0, 1e6, NULL, "",
      "llama: heads of keys and values, each shared by as many heads (grouped-query attention); must divide heads; 0: "
      "as many as heads", "model", SHARED(model.kv_heads)},
-    {"head-dim", OPTION_INT, "0", 0, 1e6, NULL, "channels", "llama: channels of a head; 0: hidden / heads", "model",
+    {"head-dim", OPTION_INT, "0", 0, 1e6, NULL, "channels", "llama, t5: channels of a head; 0: hidden / heads", "model",
      SHARED(model.head_dim)},
-    {"ffn", OPTION_INT, "0", 0, 1e7, NULL, "channels", "hidden units of the MLP; 0: 4 hidden", "model",
-     SHARED(model.ffn)},
-    {"rope-theta", OPTION_INT, "10000", 2, 1e12, NULL, "", "llama: base of the angles of rotary positions", "model",
-     SHARED(model.rope_theta)},
+    {"ffn", OPTION_INT, "0", 0, 1e7, NULL, "channels", "units of the MLP; 0: 4 hidden", "model", SHARED(model.ffn)},
+    {"activation", OPTION_CHOICE, "auto", 0, 0, "auto|relu|gelu|gelu-tanh|geglu|swiglu", "",
+     "of the MLP; auto: gpt gelu-tanh, bert gelu, t5 relu, llama swiglu. geglu and swiglu have 2 ffn units, of which "
+     "half are factors", "model", SHARED(model.activation)},
     {"norm-eps", OPTION_REAL, "0", 0, 1e6, NULL, "", "added to a norm's variance; 0: bert 1e-12, t5 1e-6, others 1e-5",
      "model", SHARED(model.norm_eps)},
     {"experts", OPTION_INT, "0", 0, 1e6, NULL, "",

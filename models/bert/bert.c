@@ -6,7 +6,6 @@
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/dropout.h"
 #include "lib/ops/embedding.h"
-#include "lib/ops/gelu_erf.h"
 #include "lib/ops/layernorm.h"
 #include "lib/ops/linear.h"
 #include "lib/run/build.h"
@@ -24,7 +23,7 @@ static int norm(struct builder *b, const char *name, const char *gain, const cha
 }
 
 static int gelu(struct builder *b, const char *name, int x) {
-    return build_step(b, &op_gelu_erf, name, (struct inputs){x, NONE, NONE, NONE});
+    return build_step(b, activation_op(b->act), name, (struct inputs){x, NONE, NONE, NONE});
 }
 
 static int residual(struct builder *b, const char *name, const char *bias, int x, int stream) {
@@ -100,8 +99,9 @@ static enum status check(const struct plan *plan) {
 }
 
 enum status bert_build(const struct plan *plan, struct program *p) {
-    struct builder b = {plan, p};
+    struct builder b = {.plan = plan, .p = p};
     TRY(check(plan));
+    TRY(activation_choose(model_options(plan)->activation, ACTIVATION_GELU, ACTIVATIONS_PLAIN, "bert", &b.act));
     int word, x = embedding(&b, &word);
     for (int64_t l = 0; l < plan->layers; l++) x = layer(&b, (int)l, x);
     head(&b, x, word);

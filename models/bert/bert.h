@@ -6,7 +6,7 @@
  *   head        loss = cross_entropy(norm(gelu(dense(x))) word^T + b)      over the masked places of each sample
  *
  * norm: layernorm with eps 1e-12, after each residual and not before each half as in models/gpt/. gelu: the exact form,
- * with erf (lib/ops/gelu_erf.h). The head is tied to word; with --tie off it has its own param.
+ * with erf (lib/ops/gelu.h). The head is tied to word; with --tie off it has its own param.
  *
  * Trained to restore masked tokens (bert_mask.c): exactly ceil(0.15 T) places of each sample, so that the loss is
  * divided by a number that is known before any rank has seen the data. The second task (does the one text follow the

@@ -19,7 +19,7 @@ static const struct hf_key KEYS[] = {
     {"vocab_size", HF_SIZE, NULL, NULL, AT(model.vocab)},
     {"intermediate_size", HF_SIZE, NULL, NULL, AT(model.ffn)},
     {"tie_word_embeddings", HF_FLAG, "true", NULL, AT(tied)},
-    {"hidden_act", HF_MUST, "gelu", "gelu", 0},
+    {"hidden_act", HF_MUST, "gelu", "gelu|gelu_new|gelu_pytorch_tanh|relu", 0},
     {"layer_norm_eps", HF_REAL, "1e-12", NULL, AT(eps)},
     {"type_vocab_size", HF_MUST, "2", "2", 0},
     {"position_embedding_type", HF_MUST, "absolute", "absolute", 0},
@@ -38,6 +38,7 @@ static enum status read_config(const char *path, const json_t *config, struct ch
     strcpy(out->arch, "bert");
     out->untied = !s.tied;
     checkpoint_model_say_real(out, "norm-eps", s.eps, 1e-12);
+    hf_activation_read(config, "hidden_act", "gelu", out);
     if (out->ffn == 4 * out->hidden) out->ffn = 0;
     return checkpoint_model_check(out, path);
 }
@@ -59,7 +60,8 @@ enum status bert_hf_config_write(const char *path, const struct checkpoint_model
         "model_type", "bert", "num_hidden_layers", (json_int_t)m->layers, "hidden_size", (json_int_t)m->hidden,
         "intermediate_size", (json_int_t)(m->ffn ? m->ffn : 4 * m->hidden), "num_attention_heads",
         (json_int_t)m->heads, "max_position_embeddings", (json_int_t)m->seq, "vocab_size", (json_int_t)m->vocab,
-        "type_vocab_size", (json_int_t)2, "layer_norm_eps", eps, "hidden_act", "gelu", "position_embedding_type",
-        "absolute", "tie_word_embeddings", !m->untied, "torch_dtype", hf_config_dtype(dtype));
+        "type_vocab_size", (json_int_t)2, "layer_norm_eps", eps, "hidden_act", hf_activation_name(m, "gelu"),
+        "position_embedding_type", "absolute", "tie_word_embeddings", !m->untied, "torch_dtype",
+        hf_config_dtype(dtype));
     return hf_config_save(path, config);
 }

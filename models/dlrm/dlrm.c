@@ -156,6 +156,8 @@ static void add_loss(struct builder *b, int logits) {
 
 static enum status check(const struct plan *p) {
     const struct dlrm_options *o = dlrm_options(p);
+    enum activation act;
+    TRY(activation_choose(model_options(p)->activation, ACTIVATION_RELU, 1 << ACTIVATION_RELU, p->arch->name, &act));
     if (!o->features || !o->bag || !o->dense)
         return FAIL(E_CONFIG, "arch=%s: features=%" PRId64 ", bag=%" PRId64 ", dense=%" PRId64 ", and each must be at "
                     "least 1; give --data a file of clicks (trivium data synth-clicks), or all three", p->arch->name,
@@ -172,7 +174,7 @@ static enum status check(const struct plan *p) {
 
 static enum status dlrm_build(const struct plan *plan, struct program *p) {
     const struct dlrm_options *o = dlrm_options(plan);
-    struct builder b = {plan, p};
+    struct builder b = {.plan = plan, .p = p};
     struct mlp bottom, top;
     TRY(check(plan));
     TRY(widths("mlp-bottom", o->bottom, plan->hidden, &bottom));
@@ -187,7 +189,7 @@ static enum status dlrm_build(const struct plan *plan, struct program *p) {
 
 static enum status wide_deep_build(const struct plan *plan, struct program *p) {
     const struct dlrm_options *o = dlrm_options(plan);
-    struct builder b = {plan, p};
+    struct builder b = {.plan = plan, .p = p};
     struct mlp top;
     TRY(check(plan));
     TRY(widths("mlp-top", o->top, 1, &top));

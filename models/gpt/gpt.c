@@ -8,7 +8,6 @@
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/embedding.h"
-#include "lib/ops/gelu.h"
 #include "lib/ops/layernorm.h"
 #include "lib/ops/linear.h"
 #include "lib/run/build.h"
@@ -41,10 +40,10 @@ static int attention_half(struct builder *b, int x, double residual_std) {
 static int mlp_half(struct builder *b, int x, double residual_std) {
     int h = layernorm(b, "ln2", "ln2.g", "ln2.b", x);
     if (model_options(b->plan)->experts)
-        return residual(b, "res2", "fc2.b", build_experts(b, h, false, residual_std), x);
+        return residual(b, "res2", "fc2.b", build_experts(b, h, b->act, residual_std), x);
     int w = build_matrix(b, "fc.w", "KC", 0.02), bias = build_vector(b, "fc.b", "K", 0);
     h = build_step(b, &op_linear, "fc", (struct inputs){h, NONE, w, bias});
-    h = build_step(b, &op_gelu, "gelu", (struct inputs){h, NONE, NONE, NONE});
+    h = build_step(b, activation_op(b->act), "gelu", (struct inputs){h, NONE, NONE, NONE});
     h = build_step(b, &op_linear, "fc2", (struct inputs){h, NONE, build_matrix(b, "fc2.w", "CK", residual_std), NONE});
     return residual(b, "res2", "fc2.b", h, x);
 }
@@ -73,7 +72,8 @@ static void head(struct builder *b, int x, int wte) {
 }
 
 enum status gpt_build(const struct plan *plan, struct program *p) {
-    struct builder b = {plan, p};
+    struct builder b = {.plan = plan, .p = p};
+    TRY(activation_choose(model_options(plan)->activation, ACTIVATION_GELU_TANH, ACTIVATIONS_PLAIN, "gpt", &b.act));
     if (plan_kv_heads(plan) != plan->heads)
         return FAIL(E_CONFIG,
                     "kv-heads=%" PRId64 ": every head of gpt has keys of its own; use arch llama, or leave it out",

@@ -19,7 +19,7 @@ static const struct hf_key KEYS[] = {
     {"n_positions|max_position_embeddings", HF_SIZE, NULL, NULL, AT(model.seq)},
     {"vocab_size", HF_SIZE, NULL, NULL, AT(model.vocab)},
     {"n_inner", HF_SIZE, "null", NULL, AT(model.ffn)},
-    {"activation_function", HF_MUST, "gelu_new", "gelu_new|gelu_pytorch_tanh", 0},
+    {"activation_function", HF_MUST, "gelu_new", "gelu_new|gelu_pytorch_tanh|gelu|relu", 0},
     {"layer_norm_epsilon", HF_REAL, "1e-5", NULL, AT(eps)},
     {"scale_attn_weights", HF_MUST, "true", "true", 0},
     {"scale_attn_by_inverse_layer_idx", HF_MUST, "false", "false", 0},
@@ -38,6 +38,7 @@ static enum status read_config(const char *path, const json_t *config, struct ch
     *m = s.model;
     m->untied = !s.tied;
     checkpoint_model_say_real(m, "norm-eps", s.eps, 1e-5);
+    hf_activation_read(config, "activation_function", "gelu-tanh", m);
     if (m->ffn == 4 * m->hidden) m->ffn = 0;
     return checkpoint_model_check(m, path);
 }
@@ -59,7 +60,7 @@ enum status gpt_hf_config_write(const char *path, const struct checkpoint_model 
         "model_type", "gpt2", "n_layer", (json_int_t)m->layers, "n_head", (json_int_t)m->heads, "n_embd",
         (json_int_t)m->hidden, "n_positions", (json_int_t)m->seq, "n_ctx", (json_int_t)m->seq, "n_inner",
         m->ffn ? json_integer((json_int_t)m->ffn) : json_null(), "vocab_size", (json_int_t)m->vocab,
-        "layer_norm_epsilon", eps, "activation_function", "gelu_new", "tie_word_embeddings", !m->untied,
-        "torch_dtype", hf_config_dtype(dtype));
+        "layer_norm_epsilon", eps, "activation_function", hf_activation_name(m, "gelu_new"),
+        "tie_word_embeddings", !m->untied, "torch_dtype", hf_config_dtype(dtype));
     return hf_config_save(path, config);
 }

@@ -207,7 +207,8 @@ static enum status export(const struct gpt_weights *g, const struct checkpoint_r
 
 enum status gpt_llmc_check(const struct checkpoint_model *m) {
     if (m->more[0])
-        return FAIL(E_CONFIG, "this gpt has %s, and llm.c files have 1e-5 and do not say it; use --to hf", m->more);
+        return FAIL(E_CONFIG, "this gpt has %s, and llm.c files have norm-eps=1e-5 and gelu-tanh, and say neither; use "
+                    "--to hf", m->more);
     return gpt_weights_check(m, "llm.c files");
 }
 

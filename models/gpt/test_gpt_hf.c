@@ -258,7 +258,7 @@ TEST(test_config_says_the_heads_and_may_not_ask_for_another_function) {
         {"{" SIZES ", \"n_head\": 3}", "heads=3"},
         {"{" SIZES "}", "heads=12 does not divide"}, {"{\"n_head\": 4}", "does not say n_layer"},
         {"{" SIZES ", \"n_head\": \"4\"}", "n_head is \"4\""}, {"{\"model_type\": \"gpt_neo\"}", "gpt_neo"},
-        {"{" SIZES ", \"n_head\": 4, \"activation_function\": \"gelu\"}", "activation_function is \"gelu\";"},
+        {"{" SIZES ", \"n_head\": 4, \"activation_function\": \"silu\"}", "activation_function is \"silu\";"},
         {"{" SIZES ", \"n_head\": 4, \"layer_norm_epsilon\": \"1e-6\"}", "layer_norm_epsilon is \"1e-6\""},
         {"{\"n_layer\": 12, \"n_embd\": 8, \"n_positions\": 4, \"vocab_size\": 5, \"n_head\": 4}", "n_layer=12"},
         {"{\"n_layer\": 2, \"n_embd\": 12, \"n_positions\": 4, \"vocab_size\": 5, \"n_head\": 4}", "n_embd=12"},

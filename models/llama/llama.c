@@ -7,7 +7,6 @@
 #include "lib/ops/linear.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rope.h"
-#include "lib/ops/swiglu.h"
 #include "lib/run/build.h"
 #include <inttypes.h>
 #include <math.h>
@@ -53,7 +52,9 @@ static int residual(struct builder *b, const char *name, const char *bias, int x
 /* llama_build has checked the option. */
 static int turn(struct builder *b, const char *name, int x) {
     int y = build_step(b, &op_rope, name, (struct inputs){x, NONE, NONE, NONE});
-    (void)rope_rule_read(llama_options(b->plan)->rope_scaling, &b->p->steps[b->p->n_steps - 1].rope);
+    struct rope_rule *rule = &b->p->steps[b->p->n_steps - 1].rope;
+    (void)rope_rule_read(llama_options(b->plan)->rope_scaling, rule);
+    rule->theta = (double)llama_options(b->plan)->rope_theta;
     return y;
 }
 
@@ -74,12 +75,12 @@ static int attention_half(struct builder *b, int x, double residual_std) {
 static int mlp_half(struct builder *b, int x, double residual_std) {
     int h = norm_before(b, "norm2", "norm2.g", x);
     if (model_options(b->plan)->experts) {
-        h = norm_after(b, "post2", "post2.g", build_experts(b, h, true, residual_std));
+        h = norm_after(b, "post2", "post2.g", build_experts(b, h, b->act, residual_std));
         return residual(b, "res2", NULL, h, x);
     }
     bool bias = llama_options(b->plan)->mlp_bias;
     h = linear(b, "up", "up.w", "2KC", 0.02, bias ? "up.b" : NULL, h);
-    h = build_step(b, &op_swiglu, "swiglu", (struct inputs){h, NONE, NONE, NONE});
+    h = build_step(b, activation_op(b->act), "swiglu", (struct inputs){h, NONE, NONE, NONE});
     h = norm_after(b, "post2", "post2.g", linear(b, "down", "down.w", "CK", residual_std, NULL, h));
     return residual(b, "res2", bias ? "down.b" : NULL, h, x);
 }
@@ -130,7 +131,8 @@ enum status llama_build(const struct plan *plan, struct program *p) {
                     "--attention-bias qkv or none, and --mlp-bias off");
     if (llama_options(plan)->qk_norm && plan->sums == PLAN_SUMS_FIXED)
         return FAIL(E_CONFIG, "sums=fixed has no order for sums over heads, which qk-norm makes; use sums=fast");
-    struct builder b = {plan, p};
+    struct builder b = {.plan = plan, .p = p};
+    TRY(activation_choose(model_options(plan)->activation, ACTIVATION_SWIGLU, ACTIVATIONS_GATED, "llama", &b.act));
     int table, x = embedding(&b, &table);
     for (int64_t l = 0; l < plan->layers; l++) x = layer(&b, (int)l, x);
     head(&b, x, table);
@@ -170,6 +172,8 @@ double llama_flops_per_token(const struct plan *c) {
 }
 
 static const struct option OPTIONS[] = {
+    {"rope-theta", OPTION_INT, "10000", 2, 1e12, NULL, "", "llama: base of the angles of rotary positions", "model",
+     offsetof(struct llama_options, rope_theta)},
     {"rope-scaling", OPTION_TEXT, "none", 0, 0, NULL, "",
      "llama: slow rotary positions, for texts that are longer than those of the first training, CONTEXT tokens: none, "
      "linear:FACTOR, llama3:FACTOR:CONTEXT[:LOW:HIGH] or yarn:FACTOR:CONTEXT[:SLOW:FAST[:ATTENTION]]",

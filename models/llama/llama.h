@@ -28,7 +28,11 @@ extern const struct published llama_published[];
 
 enum llama_bias { BIAS_NONE, BIAS_QKV, BIAS_ALL };   /* ALL: of the projection, too */
 enum llama_qk_norm { QK_NORM_NONE, QK_NORM_HEAD, QK_NORM_ALL };
-struct llama_options { char rope_scaling[OPTION_TEXT_MAX]; int attention_bias, mlp_bias, qk_norm, post_norm; };
+struct llama_options {
+    int64_t rope_theta;
+    char rope_scaling[OPTION_TEXT_MAX];
+    int attention_bias, mlp_bias, qk_norm, post_norm;
+};
 static inline const struct llama_options *llama_options(const struct plan *p) {
     return plan_own(p, &model_llama.options);
 }

@@ -5,6 +5,7 @@
 #include "cp/cp.h"
 #include "models/decode/decode.h"
 #include "driver/recipe.h"
+#include "lib/ops/activation.h"
 #include "mixed_precision/fp8.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -157,7 +158,7 @@ static struct plan serial_plan(void) {
     p.hidden = 32;
     m->kv_heads = 2;
     m->ffn = 24;
-    m->rope_theta = 100;
+    plan_set_number(&p, "rope-theta", 100);
     m->tie = 0;
     return p;
 }
@@ -293,6 +294,29 @@ TEST(test_norm_eps_is_that_of_every_norm) {
     }
 }
 
+/* In each MLP, and in BERT's head; experts have it, too. */
+TEST(test_activation_is_that_of_every_mlp) {
+    const struct { const char *arch; int steps, experts; unsigned takes; enum activation usual; } archs[] = {
+        {"gpt", 2, 0, ACTIVATIONS_PLAIN, ACTIVATION_GELU_TANH}, {"gpt", 2, 2, ACTIVATIONS_PLAIN, ACTIVATION_GELU_TANH},
+        {"bert", 3, 0, ACTIVATIONS_PLAIN, ACTIVATION_GELU}, {"t5", 2, 0, ACTIVATIONS_ALL, ACTIVATION_RELU},
+        {"llama", 2, 0, ACTIVATIONS_GATED, ACTIVATION_SWIGLU}, {"mixtral", 2, 2, ACTIVATIONS_GATED, ACTIVATION_SWIGLU}};
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
+        for (int said = 0; said < N_ACTIVATIONS; said++) {
+            struct plan p = parity_plan();
+            struct program program;
+            assert_ok(recipe_arch(&p, archs[i].arch));
+            p.layers = 2, model_options(&p)->experts = archs[i].experts, model_options(&p)->activation = said;
+            program_init(&program);
+            enum status status = p.arch->build(&p, &program);
+            int n = 0;
+            for (int k = 0; k < program.n_steps; k++)
+                n += program.steps[k].op == activation_op(said ? (enum activation)said : archs[i].usual);
+            if (said && !(archs[i].takes >> said & 1)) assert_fails(status, E_CONFIG, "activation=");
+            else assert_true(status == OK && n == archs[i].steps);
+            program_fini(&program);
+        }
+}
+
 /* ---- parity ---- */
 
 struct tally { const struct reference *reference; int seen, failed; };
@@ -375,6 +399,7 @@ TESTS(unit_test(test_llama_sizes_have_exactly_the_published_parameters),
       unit_test(test_the_cache_of_llama2_70b_is_an_eighth_for_sharing_keys),
       unit_test(test_tp_enters_each_half_of_a_layer_once), unit_test(test_arch_chooses_among_presets_of_a_name),
       unit_test(test_impossible_sizes_are_refused), unit_test(test_norm_eps_is_that_of_every_norm),
+      unit_test(test_activation_is_that_of_every_mlp),
       unit_test(test_biases_and_heads_are_counted), unit_test(test_impossible_options_of_today_are_refused),
       unit_test(test_every_layout_of_llama_equals_serial_fp64),
       unit_test(test_every_layout_of_a_llama_of_today_equals_serial_fp64),

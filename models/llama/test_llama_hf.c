@@ -17,7 +17,8 @@ static struct plan plan_of(int precision) {
     struct model_options *m = model_options(&p);
     assert_ok(recipe_arch(&p, "llama"));
     p.precision = precision;
-    p.layers = 2, p.hidden = 16, p.heads = 4, m->kv_heads = 2, m->ffn = 24, m->rope_theta = 500, m->tie = 0;
+    p.layers = 2, p.hidden = 16, p.heads = 4, m->kv_heads = 2, m->ffn = 24, m->tie = 0;
+    plan_set_number(&p, "rope-theta", 500);
     m->norm_eps = 0.003;
     return p;
 }

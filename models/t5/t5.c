@@ -7,7 +7,6 @@
 #include "lib/ops/dropout.h"
 #include "lib/ops/embedding.h"
 #include "lib/ops/linear.h"
-#include "lib/ops/relu.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/scale.h"
 #include "lib/run/build.h"
@@ -57,17 +56,19 @@ static int attention_part(struct builder *b, int part, int x, struct sight s) {
                                             {"xq", "xkv", "xatt", "xo", "xq.w", "xkv.w", "xo.w", "res2"}};
     static const char *const norms[2][2] = {{"ln1", "ln1.g"}, {"ln2", "ln2.g"}};
     const char *const *n = names[part];
-    int64_t C = b->plan->hidden, D = C / b->plan->heads;
+    int64_t C = b->plan->hidden, D = plan_head_dim(b->plan);
     int h = norm(b, norms[part][0], norms[part][1], x);
     int q = product(b, n[0], n[4], "HDC", std_of(C * D), h);
     int kv = product(b, n[1], n[5], "2JDC", std_of(C), s.cross ? s.keys : h);
-    h = product(b, n[3], n[6], "CHD", std_of(C), attention(b, n[2], q, kv, s));
+    h = product(b, n[3], n[6], "CHD", std_of(b->plan->heads * D), attention(b, n[2], q, kv, s));
     return residual(b, n[7], h, x);
 }
 
 static int mlp_part(struct builder *b, int x) {
-    int h = product(b, "fc", "fc.w", "KC", std_of(b->plan->hidden), norm(b, "ln3", "ln3.g", x));
-    h = dropped(b, "drop", build_step(b, &op_relu, "relu", (struct inputs){h, NONE, NONE, NONE}));
+    bool gated = activation_is_gated(b->act);
+    int h = product(b, gated ? "up" : "fc", gated ? "up.w" : "fc.w", gated ? "2KC" : "KC", std_of(b->plan->hidden),
+                    norm(b, "ln3", "ln3.g", x));
+    h = dropped(b, "drop", build_step(b, activation_op(b->act), "act", (struct inputs){h, NONE, NONE, NONE}));
     return residual(b, "res3", product(b, "fc2", "fc2.w", "CK", std_of(plan_ffn(b->plan)), h), x);
 }
 
@@ -145,9 +146,6 @@ static enum status check(const struct plan *p) {
                     p->layers, p->layers + 1);
     if (plan_kv_heads(p) != p->heads)
         return refuse("kv-heads", m->kv_heads, "every head of t5 has keys of its own; use arch llama, or leave it out");
-    if (m->head_dim)
-        return refuse("head-dim", m->head_dim,
-                      "heads of t5 have hidden / heads channels; use arch llama, or leave it out");
     if (m->experts)
         return refuse("experts", m->experts, "t5 has one MLP a layer; use arch gpt, or leave it out");
     if (p->mesh.cp > 1)
@@ -158,8 +156,9 @@ static enum status check(const struct plan *p) {
 }
 
 enum status t5_build(const struct plan *plan, struct program *p) {
-    struct builder b = {plan, p};
+    struct builder b = {.plan = plan, .p = p};
     TRY(check(plan));
+    TRY(activation_choose(model_options(plan)->activation, ACTIVATION_RELU, ACTIVATIONS_ALL, "t5", &b.act));
     const struct t5_lengths l = t5_lengths(plan);
     int64_t n = plan->layers / 2;
     int wte = embedding(&b, &l), bias;
@@ -170,11 +169,13 @@ enum status t5_build(const struct plan *plan, struct program *p) {
 }
 
 /* ---- counting ---- */
-static int64_t mlp_matrices(const struct plan *c) { return 2 * c->hidden * plan_ffn(c); }
+static int64_t mlp_matrices(const struct plan *c) {
+    return (activation_is_gated((enum activation)model_options(c)->activation) ? 3 : 2) * c->hidden * plan_ffn(c);
+}
+static int64_t attention_matrix(const struct plan *c) { return c->hidden * c->heads * plan_head_dim(c); }   /* q's */
 
 int64_t t5_matmul_params(const struct plan *c) {
-    int64_t C = c->hidden;
-    return c->layers / 2 * (12 * C * C + 2 * mlp_matrices(c)) + c->vocab * C;
+    return c->layers / 2 * (12 * attention_matrix(c) + 2 * mlp_matrices(c)) + c->vocab * c->hidden;
 }
 
 int64_t t5_n_params(const struct plan *c) {
@@ -184,11 +185,11 @@ int64_t t5_n_params(const struct plan *c) {
 
 double t5_flops_per_token(const struct plan *c) {
     const struct t5_lengths l = t5_lengths(c);
-    double C = (double)c->hidden, n = (double)c->layers / 2, mlp = (double)mlp_matrices(c);
-    double e = (double)l.encoder, d = (double)l.decoder;
-    double of_encoder = n * e * (4 * C * C + mlp), of_keys = n * e * 2 * C * C;     /* the decoder's keys and values */
-    double products = of_encoder + of_keys + n * d * (6 * C * C + mlp) + d * (double)c->vocab * C;
-    return (6 * products + 12 * n * C * (e * e + d * d + d * e)) / (double)c->seq;
+    double A = (double)attention_matrix(c), n = (double)c->layers / 2, mlp = (double)mlp_matrices(c);
+    double e = (double)l.encoder, d = (double)l.decoder, width = A / (double)c->hidden;
+    double of_encoder = n * e * (4 * A + mlp), of_keys = n * e * 2 * A;             /* the decoder's keys and values */
+    double products = of_encoder + of_keys + n * d * (6 * A + mlp) + d * (double)(c->vocab * c->hidden);
+    return (6 * products + 12 * n * width * (e * e + d * d + d * e)) / (double)c->seq;
 }
 
 static const struct option OPTIONS[] = {

@@ -1,11 +1,11 @@
 /* T5 as a list of steps: an encoder reads a text of which spans are missing, a decoder writes them.
  *
  *   encoder   x = wte[token]   x = x + o(attention(q(n), kv(n))), n = norm(x)   no mask; bias by distance
- *                              x = x + fc2(relu(fc(norm(x))))
+ *                              x = x + fc2(act(fc(norm(x))))                    act: relu, or --activation
  *             c = norm(x), after the last layer
  *   decoder   y = wte[token]   y = y + o(attention(q(n), kv(n))), n = norm(y)   causal mask; a bias of its own
  *                              y = y + o(attention(q(norm(y)), kv(c)))          cross-attention: all of c, no bias
- *                              y = y + fc2(relu(fc(norm(y))))
+ *                              y = y + fc2(act(fc(norm(y))))
  *   head      loss = cross_entropy(norm(y) wte^T / sqrt(C))
  *
  * norm: rmsnorm with eps 1e-6, before each part. No matrix has a bias. Scores are not divided by sqrt(D); instead
@@ -22,9 +22,11 @@
  * The training task is span corruption (t5_spans.c). All samples have the same lengths: from seq tokens the encoder
  * reads T_e = seq - noise + spans, and the decoder reads and predicts T_d = noise + spans.
  *
- * This is T5 of 2020 (checkpoints t5-small to t5-large). T5 1.1 has a gated MLP, which Trivium lacks.
+ * T5 of 2020 (checkpoints t5-small to t5-11b) has relu and a tied head, T5 1.1 and Flan-T5 have geglu and a head of
+ * their own. A gated MLP has one matrix `up` of both halves in place of fc.
  *
- * Source: Raffel et al. 2020, section 2.1; huggingface/transformers, models/t5/modeling_t5.py, for initial weights. */
+ * Source: Raffel et al. 2020, section 2.1; Shazeer 2020 (T5 1.1); Chung et al. 2022 (Flan-T5);
+ * huggingface/transformers, models/t5/modeling_t5.py, for initial weights. */
 #pragma once
 
 #include "lib/run/model.h"
@@ -43,7 +45,7 @@ enum status t5_build(const struct plan *, struct program *out);
 /** Parameters in matrix products, those of the head included. */
 int64_t t5_matmul_params(const struct plan *);
 /** Flops per token of the text, forward and backward, no recomputation: 6 for each product of a parameter and a token,
- *  and 12 C for each pair of a query and a key. */
+ *  and 12 H D for each pair of a query and a key. */
 double t5_flops_per_token(const struct plan *);
 /** Parameters of the whole model; a tied head counts once, padding does not count. */
 int64_t t5_n_params(const struct plan *);

@@ -3,9 +3,8 @@
  *
  * Older files hold copies of shared.weight: encoder.embed_tokens, decoder.embed_tokens, and lm_head if it is tied.
  * Import leaves them out; if one of them differs, it refuses the file. Cross-attention's table of distances, which no
- * version of T5 reads, is left out, too. A config.json of another function is refused: a gated MLP (T5 1.1), an epsilon
- * other than 1e-6, buckets other than 32 up to distance 128, heads whose width does not follow from d_model, stacks of
- * different depths.
+ * version of T5 reads, is left out, too. A config.json of another function is refused: another activation, buckets
+ * other than 32 up to distance 128, stacks of different depths.
  *
  * Source: huggingface/transformers, models/t5/modeling_t5.py and configuration_t5.py. */
 #pragma once

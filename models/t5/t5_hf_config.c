@@ -26,9 +26,9 @@ static const struct hf_key KEYS[] = {
     {"n_positions", HF_SIZE, "512", NULL, AT(model.seq)},
     {"tie_word_embeddings", HF_FLAG, "true", NULL, AT(tied)},
     {"scale_decoder_outputs", HF_READ, "null", NULL, 0},
-    {"feed_forward_proj", HF_MUST, "relu", "relu", 0},
-    {"dense_act_fn", HF_MUST, "relu", "relu", 0},
-    {"is_gated_act", HF_MUST, "false", "false", 0},
+    {"feed_forward_proj", HF_READ, "relu", NULL, 0},
+    {"dense_act_fn", HF_READ, "null", NULL, 0},
+    {"is_gated_act", HF_READ, "null", NULL, 0},
     {"layer_norm_epsilon", HF_REAL, "1e-6", NULL, AT(eps)},
     {"relative_attention_num_buckets", HF_MUST, "32", "32", 0},
     {"relative_attention_max_distance", HF_MUST, "128", "128", 0},
@@ -70,11 +70,10 @@ static enum status read_config(const char *path, const json_t *config, struct ch
     *out = s.model;
     strcpy(out->arch, "t5");
     checkpoint_model_say_real(out, "norm-eps", s.eps, 1e-6);
+    TRY(hf_gated_read(path, config, out));
     if (out->ffn == 4 * out->hidden) out->ffn = 0;
-    TRY(checkpoint_model_check(out, path));
-    if (s.head * out->heads == out->hidden) return OK;
-    return FAIL(E_FORMAT, "%s: d_kv=%" PRId64 " x num_heads=%" PRId64 " is not d_model=%" PRId64
-                ", as in Trivium's T5", path, s.head, out->heads, out->hidden);
+    if (s.head * out->heads != out->hidden) out->head_dim = s.head;
+    return checkpoint_model_check(out, path);
 }
 
 enum status t5_hf_config_read(const char *path, struct checkpoint_model *out) {
@@ -88,15 +87,15 @@ enum status t5_hf_config_read(const char *path, struct checkpoint_model *out) {
 /* ---- writing ---- */
 
 enum status t5_hf_config_write(const char *path, const struct checkpoint_model *m, enum dtype dtype) {
-    double eps = checkpoint_model_real(m, "norm-eps", 1e-6);
+    json_int_t layers = m->layers / 2, width = m->head_dim ? m->head_dim : m->hidden / m->heads;
     json_t *config = json_pack(
         "{s:[s], s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:f, s:s, s:b, s:b, s:i, s:i, s:s}",
-        "architectures", "T5ForConditionalGeneration", "model_type", "t5", "num_layers", (json_int_t)(m->layers / 2),
-        "num_decoder_layers", (json_int_t)(m->layers / 2), "d_model", (json_int_t)m->hidden, "d_kv",
-        (json_int_t)(m->hidden / m->heads), "d_ff", (json_int_t)(m->ffn ? m->ffn : 4 * m->hidden), "num_heads",
-        (json_int_t)m->heads, "vocab_size", (json_int_t)m->vocab, "n_positions", (json_int_t)m->seq,
+        "architectures", "T5ForConditionalGeneration", "model_type", "t5", "num_layers", layers, "num_decoder_layers",
+        layers, "d_model", (json_int_t)m->hidden, "d_kv", width, "d_ff", (json_int_t)(m->ffn ? m->ffn : 4 * m->hidden),
+        "num_heads", (json_int_t)m->heads, "vocab_size", (json_int_t)m->vocab, "n_positions", (json_int_t)m->seq,
         "relative_attention_num_buckets", ATTENTION_BUCKETS, "relative_attention_max_distance", ATTENTION_FAR,
-        "layer_norm_epsilon", eps, "feed_forward_proj", "relu", "is_encoder_decoder", 1, "tie_word_embeddings",
-        !m->untied, "decoder_start_token_id", 0, "pad_token_id", 0, "torch_dtype", hf_config_dtype(dtype));
+        "layer_norm_epsilon", checkpoint_model_real(m, "norm-eps", 1e-6), "feed_forward_proj", hf_gated_name(m),
+        "is_encoder_decoder", 1, "tie_word_embeddings", !m->untied, "decoder_start_token_id", 0, "pad_token_id", 0,
+        "torch_dtype", hf_config_dtype(dtype));
     return hf_config_save(path, config);
 }

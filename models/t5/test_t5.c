@@ -4,6 +4,7 @@
  * run in every layout. Every technique with every other: tests/test_matrix.c. Against PyTorch: tests/hf.sh. */
 #include "models/t5/t5.h"
 #include "driver/recipe.h"
+#include "lib/ops/activation.h"
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/branch.h"
 #include "lib/ops/rmsnorm.h"
@@ -26,10 +27,14 @@ static enum status preset(struct plan *p, const char *name) {
     return status == OK ? plan_settle(p, 1) : status;
 }
 
-/* T5ForConditionalGeneration of t5-small, t5-base and t5-large, as PyTorch counts its parameters. */
+/* T5ForConditionalGeneration, as PyTorch counts its parameters. */
 TEST(test_t5_sizes_have_exactly_the_published_parameters) {
     const struct { const char *name; int64_t n; } sizes[] = {
-        {"t5-small", 60506624}, {"t5-base", 222903552}, {"t5-large", 737668096}};
+        {"t5-small", 60506624}, {"t5-base", 222903552}, {"t5-large", 737668096}, {"t5-3b", 2851598336},
+        {"t5-11b", 11307321344}, {"t5-v1_1-small", 76961152}, {"t5-v1_1-base", 247577856},
+        {"t5-v1_1-large", 783150080}, {"t5-v1_1-xl", 2849757184}, {"t5-v1_1-xxl", 11135332352},
+        {"flan-t5-small", 76961152}, {"flan-t5-base", 247577856}, {"flan-t5-large", 783150080},
+        {"flan-t5-xl", 2849757184}, {"flan-t5-xxl", 11135332352}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct plan p;
         struct program program;
@@ -45,14 +50,37 @@ TEST(test_t5_sizes_have_exactly_the_published_parameters) {
 
 /* The MFU formula and the bill count the same things: see models/gpt/test_gpt.c. */
 TEST(test_t5_flops_are_the_formula) {
+    const char *const names[] = {"t5-small", "flan-t5-small", "t5-3b"};
+    for (int i = 0; i < 3; i++) {
+        struct plan p;
+        struct run r;
+        assert_ok(preset(&p, names[i]));
+        assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
+        double sum = 0;
+        for (int k = 0; k < N_ROW_KINDS; k++) sum += r.bill.flops[k];
+        assert_close(sum / (double)(p.global_batch * p.seq) / t5_flops_per_token(&p), 1, 1e-12);
+        run_destroy(&r);
+    }
+}
+
+/* Initial deviations of transformers' T5: of q (C D)^-1/2, of o (H D)^-1/2, of the MLP's first matrices C^-1/2. */
+TEST(test_t5_begins_as_published) {
     struct plan p;
-    struct run r;
-    assert_ok(preset(&p, "t5-small"));
-    assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
-    double sum = 0;
-    for (int k = 0; k < N_ROW_KINDS; k++) sum += r.bill.flops[k];
-    assert_close(sum / (double)(p.global_batch * p.seq) / t5_flops_per_token(&p), 1, 1e-12);
-    run_destroy(&r);
+    struct program program;
+    const struct { const char *name; double std; } params[] = {
+        {"e0.q.w", 512 * 64}, {"e0.o.w", 6 * 64}, {"d0.xo.w", 6 * 64}, {"e0.up.w", 512}, {"e0.fc2.w", 1024}};
+    int seen = 0;
+    assert_ok(preset(&p, "flan-t5-small"));
+    program_init(&program);
+    assert_ok(t5_build(&p, &program));
+    for (int i = 0; i < program.n_params; i++)
+        for (size_t k = 0; k < sizeof params / sizeof *params; k++) {
+            if (strcmp(program.params[i].name, params[k].name) != 0) continue;
+            assert_close(program.params[i].init_std, 1 / sqrt(params[k].std), 1e-15);
+            seen++;
+        }
+    assert_int_equal(seen, 5);
+    program_fini(&program);
 }
 
 /* ---- spans ---- */
@@ -292,9 +320,8 @@ static void try_settled(void *self, const struct plan *plan) {
     t->failed += !layout_is_serial(&p, settled, t->reference);
 }
 
-TEST(test_layouts_of_t5_equal_serial_fp64) {
+static void try_layouts(struct plan serial) {
     struct reference reference;
-    struct plan serial = serial_plan();
     enum status status = reference_init(&reference, &serial);
     struct tally t = {&reference, 0, 0};
     bool ready = agree_all(status == OK);
@@ -309,10 +336,21 @@ TEST(test_layouts_of_t5_equal_serial_fp64) {
     assert_int_equal(t.failed, 0);
 }
 
+TEST(test_layouts_of_t5_equal_serial_fp64) { try_layouts(serial_plan()); }
+
+/* Heads of 3 channels, which are not hidden / heads; a gated MLP; a head of its own. */
+TEST(test_layouts_of_a_gated_t5_equal_serial_fp64) {
+    struct plan serial = serial_plan();
+    struct model_options *m = model_options(&serial);
+    m->activation = ACTIVATION_GEGLU, m->head_dim = 3, m->ffn = 24, m->tie = 0;
+    try_layouts(serial);
+}
+
 TESTS(unit_test(test_t5_sizes_have_exactly_the_published_parameters), unit_test(test_t5_flops_are_the_formula),
+      unit_test(test_t5_begins_as_published),
       unit_test(test_every_sample_has_the_same_lengths_and_restores_its_text), unit_test(test_spans_are_drawn),
       unit_test(test_sentinels_are_the_published_ones_or_as_said),
       unit_test(test_t5_refuses), unit_test(test_the_loss_begins_as_that_of_random_logits),
       unit_test(test_who_sees_whom), unit_test(test_two_streams_cross_each_boundary),
       unit_test(test_stages_share_what_their_layers_read), unit_test(test_stages_that_are_no_halves_are_refused),
-      unit_test(test_layouts_of_t5_equal_serial_fp64))
+      unit_test(test_layouts_of_t5_equal_serial_fp64), unit_test(test_layouts_of_a_gated_t5_equal_serial_fp64))

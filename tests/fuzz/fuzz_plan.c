@@ -26,7 +26,7 @@ static int words_of(char *text, char **words) {
 
 static void plan_must_hold(const struct plan *p, int world) {
     MUST(p->mesh.dp >= 1 && p->mesh.tp >= 1 && p->mesh.pp >= 1 && plan_ranks(p) == world);
-    MUST(p->hidden % p->heads == 0 && p->micro_batch >= 1 && p->n_microbatches >= 1);
+    MUST((p->hidden % p->heads == 0 || model_options(p)->head_dim) && p->micro_batch >= 1 && p->n_microbatches >= 1);
     MUST(p->workers >= 1 && p->workers <= p->mesh.dp);
     MUST(p->workers * p->micro_batch * p->n_microbatches == p->global_batch);
     for (int64_t step = 0; step < 3; step++) MUST(plan_lr(p, step * p->steps / 2) >= 0);
