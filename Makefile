@@ -525,6 +525,7 @@ install: $(B)/trivium $(B)/libtrivium.a
 	$(Q)mkdir -p $(TO)/lib/pkgconfig $(TO)/share/trivium $(TO)/share/doc/trivium/docs $(TO)/include/trivium
 	$(Q)echo "$$PC" >$(TO)/lib/pkgconfig/trivium.pc
 	$(Q)cp -r configs $(TO)/share/trivium/
+	$(Q)install tools/metrics $(TO)/share/trivium
 	$(Q)install -m 644 README.md CHANGELOG.md LICENSE CITATION.cff $(TO)/share/doc/trivium
 	$(Q)install -m 644 docs/*.md $(TO)/share/doc/trivium/docs
 	$(Q)tar cf - $(HEADERS) | tar xf - -C $(TO)/include/trivium

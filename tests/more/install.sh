@@ -2,8 +2,8 @@
 # make install into a root of its own: the program finds its files from any folder, each option of each command is in
 # its man page and in three shells' completions, a program of the library's is built by pkg-config, and make uninstall
 # leaves nothing. The version is the same wherever it is written. WHEEL=1: a wheel instead, which pip installs into a
-# Debian without compilers (debootstrap); the program there, with ranks, and a recorded run that it checks. Run from the
-# project's root.
+# Debian without compilers (debootstrap); the program there, with ranks, and a recorded run that it checks. DEB=1: the
+# same of a .deb. Run from the project's root.
 set -u -o pipefail
 B=${BUILD:-build}
 work=$(mktemp -d)
@@ -12,38 +12,57 @@ report() { if [ "$1" = 0 ]; then echo "ok install: $2"; else
     echo "not ok install: $2"; sed 's/^/# /' "$work/said"; fi; }
 installs() { env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make "$@" BUILD_NAME="$B" DESTDIR="$work/root" PREFIX=/usr; }
 
-# In a Debian with Python and nothing else of this machine: COMMANDS
+# In a Debian with nothing else of this machine: COMMANDS
 in_debian() {
     bwrap --bind "$work/debian" / --proc /proc --dev /dev --tmpfs /dev/shm --chdir /root --clearenv \
-        --setenv PATH /wheel/bin:/usr/bin:/bin --setenv HOME /root bash -c "$1" >"$work/said" 2>&1
+        --setenv PATH /wheel/bin:/usr/sbin:/usr/bin:/sbin:/bin --setenv HOME /root bash -c "$1" >"$work/said" 2>&1
+}
+make_debian() { # PACKAGES, by commas
+    debootstrap --variant=minbase --include="$1" bookworm "$work/debian" >"$work/said" 2>&1 && in_debian true && return
+    echo "skip install: no other Debian, by debootstrap and bubblewrap: $(tail -1 "$work/said")"
+    return 1
+}
+try_deb() {
+    local needs
+    tools/package deb "$work/debs" >"$work/said" 2>&1
+    report $? "a .deb is built: $(du -h "$work"/debs/*.deb | cut -f1)"
+    needs=$(dpkg-deb -f "$work"/debs/*.deb Depends | sed 's/([^)]*)//g; s/|[^,]*//g; s/ //g')
+    make_debian "$needs" || return
+    cp "$work"/debs/*.deb "$work/debian/root"
+    in_debian 'dpkg -i *.deb && ! command -v cc && [ "$(command -v trivium)" = /usr/bin/trivium ]'
+    report $? "dpkg installs it where no compiler is; it depends on $needs"
+    try_program 'trivium oracle'
+    in_debian 'dpkg -P trivium
+        ! find / -xdev -name "*trivium*" ! -path "/root/*" ! -path "/tmp/*" ! -path "/proc/*" | grep .'
+    report $? "dpkg -P leaves nothing"
 }
 try_wheel() {
-    tools/wheel "$work/wheels" >"$work/said" 2>&1
+    tools/package wheel "$work/wheels" >"$work/said" 2>&1
     report $? "a wheel is built"
-    if ! debootstrap --variant=minbase --include=python3-venv bookworm "$work/debian" >"$work/said" 2>&1 ||
-        ! in_debian true; then
-        echo "skip install: no other Debian, by debootstrap and bubblewrap: $(tail -1 "$work/said")"
-        return
-    fi
+    make_debian python3-venv || return
     cp "$work"/wheels/*.whl "$work/debian/root"
     in_debian 'python3 -m venv /wheel && pip install --no-index *.whl && ! command -v cc && ! command -v mpirun'
     report $? "pip installs it where no compiler is: $(du -sh "$work/debian/wheel/lib" | cut -f1)"
+    try_program 'python -m trivium.oracle'
+    in_debian 'pip uninstall -y trivium && ! find /wheel -name "*trivium*" | grep .'
+    report $? "pip uninstall leaves nothing"
+}
+try_program() { # ORACLE: the words that record a run
     in_debian 'trivium plan --cluster dgx-h100 --model gpt2-124m --gpus 8 && t="train --precision fp64 --steps 3" &&
         trivium launch -n 4 $t --dp 2 --tp 2 --metrics four && trivium $t --metrics one &&
         losses() { grep -oE "\"loss\":[0-9.]{12}" $1; } && [ "$(losses one)" = "$(losses four)" ] &&
         [ "$(losses one | wc -l)" = 3 ]'
     report $? "plan; and four ranks have the losses of one, to ten digits"
-    in_debian 'python -m trivium.oracle record --out r --steps 2 &&
+    in_debian "$1 record --out r --steps 2 "'&&
         trivium launch -n 2 oracle record --out s --dp 2 --steps 2 && trivium oracle check s r'
     report $? "a recorded run is checked there"
     in_debian 'mkdir d && cd d && touch /root/stamp && trivium demo >said 2>&1; tail -n 3 said
         tail -n 1 said | grep "^8 ranks and 1 rank: the same losses" && [ -s trivium-demo/report/report.html ] &&
         ! find / /dev/shm -xdev -newer /root/stamp -type f ! -path "/root/d/*" | grep .'
     report $? "the demonstration, which writes into the current folder alone"
-    in_debian 'pip uninstall -y trivium && ! find /wheel -name "*trivium*" | grep .'
-    report $? "pip uninstall leaves nothing"
 }
 if [ "${WHEEL-}" ]; then try_wheel; exit; fi
+if [ "${DEB-}" ]; then try_deb; exit; fi
 
 of_root=$work/root/usr program=$work/root/usr/bin/trivium
 
