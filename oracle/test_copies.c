@@ -72,5 +72,18 @@ TEST(test_every_third_step_alone) {
     assert_int_equal(train_spoiled(p, "h0.ln1.g", 1, message), OK);
 }
 
+/* Two of six steps compare; each rank sends its rows to all others. */
+TEST(test_the_bill_has_the_checksums) {
+    struct run r;
+    assert_ok(layout_open(&r, watched(of_dp(1), 3), WATCH_NOTHING));
+    for (int step = 0; step < 6; step++) assert_ok(run_step(&r));
+    const struct ledger *l = group_ledger(r.mesh.group[AXIS_MESH]);
+    assert_int_equal(l->entry[COMM_ALL_GATHER].calls, 2);
+    assert_close(l->entry[COMM_ALL_GATHER].bytes, 2 * 16.0 * r.program.n_params * (comm_world_size() - 1), 1e-9);
+    assert_close(l->entry[COMM_ALL_GATHER].bytes, 6 * r.bill.wire_bytes[AXIS_MESH], 1e-9);
+    run_destroy(&r);
+}
+
 TESTS(unit_test(test_layouts_of_all_techniques_have_equal_copies), unit_test(test_one_bit_of_one_copy_is_named),
-      unit_test(test_a_shard_has_no_copy), unit_test(test_every_third_step_alone))
+      unit_test(test_a_shard_has_no_copy), unit_test(test_every_third_step_alone),
+      unit_test(test_the_bill_has_the_checksums))
