@@ -92,14 +92,18 @@ TEST(test_cuda_equals_cpu_in_fp64) {
     check(small_plan(PRECISION_FP64), is_exact, 0, 0, 2);
 }
 
-/* Shared keys, rotary positions and the other ops of Llama, composed. */
+/* Shared keys, rotary positions and the other ops of Llama, with both kinds of norms of queries and keys, composed. */
 TEST(test_llama_on_the_device_equals_cpu) {
     skip_on_cpu();
     struct plan p = small_plan(PRECISION_FP64);
     struct model_options *m = model_options(&p);
     assert_ok(recipe_arch(&p, "llama"));
     p.hidden = 32, m->kv_heads = 2, m->ffn = 24, m->tie = 0;
+    plan_set_word(&p, "qk-norm", "all", 0);
+    plan_set_number(&p, "post-norm", 1);
     check(p, is_exact, 0, 0, 6);
+    plan_set_word(&p, "qk-norm", "head", 0);
+    plan_set_number(&p, "post-norm", 0);
     m->attention = ATTENTION_MATERIALISED;
     check(p, is_exact, 0, 3, 14);
 }

@@ -219,6 +219,34 @@ TEST(test_norms_of_queries_and_keys_are_counted) {
     }
 }
 
+static const char *read_by(const struct program *p, const char *made) {
+    for (int i = 0; i < p->n_steps; i++)
+        if (!strcmp(p->slots[p->steps[i].out[0]].name, made)) return p->slots[p->steps[i].in[0]].name;
+    return "nothing";
+}
+
+/* Norms of queries and keys lie between products and positions, and late ones between products and sums. */
+TEST(test_norms_are_where_the_papers_have_them) {
+    static const char *const heads[][2] = {
+        {"h1.q", "h1.norm1"}, {"h1.q.norm", "h1.q"}, {"h1.k.norm", "h1.kv"}, {"h1.q.turned", "h1.q.norm"},
+        {"h1.k.turned", "h1.k.norm"}, {"h1.res1", "h1.proj"}, {"h1.up", "h1.norm2"}, {"h1.res2", "h1.down"}};
+    static const char *const late[][2] = {
+        {"h1.q", "h0.res2"}, {"h1.kv", "h0.res2"}, {"h1.q.turned", "h1.q.norm"}, {"h1.k.turned", "h1.k.norm"},
+        {"h1.post1", "h1.proj"}, {"h1.res1", "h1.post1"}, {"h1.up", "h1.res1"}, {"h1.post2", "h1.down"},
+        {"h1.res2", "h1.post2"}, {"head.norm", "h7.res2"}};
+    struct plan plans[] = {plan_of_today(), plan_of_late_norms()};
+    for (int i = 0; i < 2; i++) {
+        struct program p;
+        program_init(&p);
+        assert_ok(llama_build(&plans[i], &p));
+        for (size_t k = 0; i == 0 && k < sizeof heads / sizeof *heads; k++)
+            assert_string_equal(read_by(&p, heads[k][0]), heads[k][1]);
+        for (size_t k = 0; i == 1 && k < sizeof late / sizeof *late; k++)
+            assert_string_equal(read_by(&p, late[k][0]), late[k][1]);
+        program_fini(&p);
+    }
+}
+
 /* Two all-reduces of a number a token, forward and backward, for queries and keys of every layer; and with norms of a
  * head, which need none, the sum of the gains' gradients once a step. */
 TEST(test_norms_of_all_heads_send_a_number_a_token) {
@@ -403,7 +431,7 @@ TESTS(unit_test(test_llama_sizes_have_exactly_the_published_parameters),
       unit_test(test_biases_and_heads_are_counted), unit_test(test_impossible_options_of_today_are_refused),
       unit_test(test_every_layout_of_llama_equals_serial_fp64),
       unit_test(test_every_layout_of_a_llama_of_today_equals_serial_fp64),
-      unit_test(test_norms_of_queries_and_keys_are_counted),
+      unit_test(test_norms_of_queries_and_keys_are_counted), unit_test(test_norms_are_where_the_papers_have_them),
       unit_test(test_norms_of_all_heads_send_a_number_a_token),
       unit_test(test_every_layout_of_late_norms_equals_serial_fp64),
       unit_test(test_llama_in_fp8_equals_serial),
