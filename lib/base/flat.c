@@ -139,7 +139,14 @@ static const char *spelled(const char *text) {
                                           {"~", "null"}, {"", "null"}, {"None", "null"}, {"Null", "null"}};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (!strcmp(text, same[i][0])) return same[i][1];
-    return text;
+    static char plain[FLAT_VALUE];                                 /* 70_000 is a number */
+    size_t n = 0;
+    if (!strchr(text, '_') || text[strspn(text, "0123456789_")] || *text == '_' || strlen(text) >= sizeof plain)
+        return text;
+    for (const char *c = text; *c; c++)
+        if (*c != '_') plain[n++] = *c;
+    plain[n] = 0;
+    return plain;
 }
 
 static enum status add_yaml(struct flat *f, yaml_document_t *d, const char *section, const yaml_node_t *x, int depth) {

@@ -1,6 +1,6 @@
 /* The options of the program that a launch script starts, as a shell would expand them. A running shell's own
  * values (its arguments, other programs' output, what is assigned under a condition) keep their $, and no key takes
- * such a value. */
+ * such a value. A script is read as if it were started without arguments: $@ is empty. */
 #include "lib/base/flat.h"
 
 #include <ctype.h>
@@ -89,6 +89,17 @@ static char next_statement(struct shell *s) {
     return 0;
 }
 
+/* What a condition decides: options keep their names and have the value $NAME; any other text is $NAME. */
+static void put_conditional(struct variable *v, char *words) {
+    char *save, one[FLAT_KEY + sizeof v->name];
+    for (char *w = strtok_r(words, " ", &save), *first = w; w; w = strtok_r(NULL, " ", &save)) {
+        bool option = !strncmp(w, "--", 2);
+        if (!option && w != first) continue;
+        snprintf(one, sizeof one, " %.*s%s$%s", option ? (int)strcspn(w, "=") : 0, w, option ? "=" : "", v->name);
+        put(v->text, one, strlen(one));
+    }
+}
+
 /* NAME=text, NAME+=text, NAME=(words). Under a condition it is a running shell's value. */
 static bool assign(struct shell *s, const char *text, bool conditional) {
     static const char *const before[] = {"export ", "readonly ", "local ", "declare "};
@@ -112,11 +123,15 @@ static bool assign(struct shell *s, const char *text, bool conditional) {
     char *close = list ? strrchr(s->words, ')') : NULL;
     if (close) *close = 0;
     if (!list && !strchr("\"'", *value) && strchr(s->words, ' ')) return false;   /* NAME=1 program */
-    const char *own = strstr(value, v->name);
-    if (!more && !(conditional && own && own > value && strchr("${", own[-1]))) v->text[0] = 0;
-    if (conditional) snprintf(s->words, 80, "$%s", v->name);
-    if (more || conditional) put(v->text, " ", 1);
-    put(v->text, s->words, strlen(s->words));
+    char *added = s->words;
+    size_t before_it = strlen(v->text);
+    bool adds = conditional && before_it && !strncmp(added, v->text, before_it);   /* A="$A more" */
+    if (adds) added += before_it;
+    else if (conditional && !more) put(s->words, " ", 1), put(s->words, v->text, before_it);   /* either of them */
+    if (!more && !adds) v->text[0] = 0;
+    if (more) put(v->text, " ", 1);
+    if (conditional) put_conditional(v, added);
+    else put(v->text, added, strlen(added));
     return true;
 }
 
@@ -171,20 +186,44 @@ static void compare_twice(json_t *all) {
     }
 }
 
+/* A file that output goes to: >file, or > file; then the next word is a part of it. */
+static bool is_redirection(const char *word, bool *next) {
+    bool was = *next;
+    size_t digits = strspn(word, "&12");
+    *next = word[digits] == '>' && !word[digits + strspn(word + digits, ">")];
+    return was || word[digits] == '>';
+}
+
+/* What comes before the program is the launcher's: of that, only the number of processes is of interest. */
+static void leave_launcher_out(json_t *all) {
+    static const char *const kept[] = {"nproc_per_node", "nproc-per-node", "nnodes", "num_gpus", "num_nodes"};
+    const char *key;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(all, next, key, value) {
+        bool keep = false;
+        for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) keep |= !strcmp(key, kept[i]);
+        if (!keep) json_object_del(all, key);
+    }
+}
+
 /* "--key value value": a pair. The program's name is the value of "program". */
 static enum status add_words(struct shell *s, struct flat *out) {
     json_t *all = json_object();
     char *save, key[FLAT_KEY] = "", joined[2 * FLAT_VALUE];
+    bool to_file = false;
     for (char *w = strtok_r(s->started, " \t", &save); w && all; w = strtok_r(NULL, " \t", &save)) {
         const char *said = text_of(all, key), *value = strchr(w, '='), *slash = strrchr(w, '/'),
                    *name = slash ? slash + 1 : w;
         size_t n = strlen(name);
+        if (is_redirection(w, &to_file) || !strcmp(w, "$@") || !strcmp(w, "$*")) continue;
         if (!strncmp(w, "--", 2)) {
             int length = value ? (int)(value - w - 2) : FLAT_KEY - 8;
             snprintf(key, sizeof key, "%.*s", length < FLAT_KEY - 8 ? length : FLAT_KEY - 8, w + 2);
             if (json_object_get(all, key)) strcat(key, " again");
             json_object_set_new(all, key, json_string(value ? value + 1 : ""));
-        } else if (n > 3 && !strcmp(name + n - 3, ".py")) {
+        } else if (n > 3 && !strcmp(name + n - 3, ".py") && !text_of(all, "program")) {
+            leave_launcher_out(all);
             json_object_set_new(all, "program", json_string(name));
         } else if (*w == '$' && (!said || *said)) {
             json_object_set_new(all, w, json_string("$"));

@@ -30,7 +30,8 @@ const char *hf_keys_show(const json_t *x) {
     static char texts[4][SHOWN_MAX];
     static int turn;
     char *out = texts[turn++ % 4], *dump = json_dumps(x, JSON_ENCODE_ANY | JSON_REAL_PRECISION(10));
-    snprintf(out, SHOWN_MAX, "%.60s", dump ? dump : "nothing");
+    bool cut = dump && strlen(dump) > 60;
+    snprintf(out, SHOWN_MAX, "%.*s%s", cut ? 57 : 60, dump ? dump : "nothing", cut ? "..." : "");
     free(dump);
     return out;
 }
@@ -154,7 +155,7 @@ static enum status read_key(const struct place *p, const json_t *object, const s
     json_t *missing = said ? NULL : value_of(key->missing);
     enum status status = read_value(p, key, name, said ? said : missing, said != NULL);
     json_decref(missing);
-    return heard(status, name, said, key->use == HF_MUST ? "as the model computes it" : "read");
+    return heard(status, name, said, key->use == HF_MUST ? "Trivium does the same" : "read");
 }
 
 /* ---- all keys ---- */

@@ -72,3 +72,5 @@ struct stack_key { const char *section, *theirs, *ours; enum stack_when when; co
 struct stack_file { const char *title; enum stack_form form; const struct stack_key *keys; const char *free; };
 enum { STACK_MOST_FILES = 2 };
 extern const struct stack_file stack_files[N_STACK_COMMANDS][STACK_MOST_FILES];
+/** @return the options that the name `ours` of a key ends up in: "chunks" of "layers-of-a-chunk"  @collective{none} */
+const char *stack_key_shown(const char *ours);

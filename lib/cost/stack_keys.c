@@ -1,6 +1,8 @@
 /* The tables of keys: theirs, ours, when a key is written, and what it becomes when it is read. */
 #include "lib/cost/stack.h"
 
+#include <string.h>
+
 /* Short names, so that a row is a line. */
 #define ALWAYS KEY_ALWAYS
 #define ABOVE_1 KEY_ABOVE_1
@@ -32,6 +34,11 @@
         {"", "recompute-granularity", "recompute-blocks", ON, NULL, "full"},                                          \
         {"", "recompute-method", "recompute-blocks", ON, NULL, "block"},                                              \
         {"", "recompute-num-layers", "recompute-blocks", ON, NULL, NULL}
+/* Their names before 2022: v2.5's megatron/arguments.py */
+#define MEGATRON_CHECKPOINTS                                                                                          \
+    {"", "checkpoint-activations", "recompute", READ, NULL, "full"},                                                  \
+        {"", "activations-checkpoint-method", "replay-method", READ, NULL, NULL},                                     \
+        {"", "activations-checkpoint-num-layers", "replay-layers", READ, NULL, NULL}
 #define MEGATRON_CHUNKS {"", "num-layers-per-virtual-pipeline-stage", "layers-of-a-chunk", ON, NULL, NULL}
 #define MEGATRON_LLAMA                                                                                                \
     {"", "swiglu", "llama", ON, NULL, ""}, {"", "disable-bias-linear", "llama", ON, NULL, ""},                    \
@@ -47,17 +54,24 @@
         {"", "seed", "seed", READ, "1234", NULL}, {"", "optimizer", "", MUST, "adam", "adam"},                        \
         {"", "hidden-dropout", "dropout", READ, "0.1", NULL}, {"", "attention-dropout", "dropout", READ, "0.1", NULL},\
         {"", "recompute-activations", "recompute", READ, NULL, "selective"},                                          \
-        {"", "no-query-key-layer-scaling", "", MUST, "", ""},                                                         \
         {"", "nproc_per_node", "processes", READ, NULL, NULL}, {"", "nproc-per-node", "processes", READ, NULL, NULL}, \
         {"", "nnodes", "nodes", READ, NULL, NULL}, {"", "lr-decay-style", "", TRAINS, "linear", "cosine"},            \
         {"", "lr-decay-iters", "", TRAINS, "=train-iters", "=train-iters"}, {"", "train-samples", "", TRAINS, "", ""},\
         {"", "lr-warmup-samples", "", TRAINS, "0", "0"}, {"", "lr-decay-samples", "", TRAINS, "", ""},                \
         {"", "lr-warmup-fraction", "", TRAINS, "", ""}, {"", "rampup-batch-size", "", TRAINS, "", ""},                \
-        {"", "layernorm-epsilon", "", MUST, "1e-5", "1e-5"},                                            \
-        {"", "norm-epsilon", "", MUST, "1e-5", "1e-5"},                                                 \
+        {"", "layernorm-epsilon", "norm-eps", READ, NULL, NULL}, {"", "norm-epsilon", "norm-eps", READ, NULL, NULL},  \
+        {"", "loss-scale", "loss-scale", READ, NULL, NULL},                                                           \
+        {"", "min-loss-scale", "loss-scale-min", READ, NULL, NULL},                                                   \
+        {"", "loss-scale-window", "loss-scale-window", READ, NULL, NULL},                                             \
+        {"", "hysteresis", "loss-scale-hysteresis", READ, NULL, NULL},                                                \
         {"", "normalization", "", MUST, "LayerNorm", "LayerNorm|layernorm"},                                          \
         {"", "position-embedding-type", "", MUST, "learned_absolute", "learned_absolute"},                            \
-        {"", "program", "", MUST, "pretrain_gpt.py", "pretrain_gpt.py"},                                              \
+        {"", "program", "", MUST, "pretrain_gpt.py", "pretrain_gpt.py|pretrain_bert.py|pretrain_t5.py"},              \
+        {"", "vocab-extra-ids", "extra-ids", READ, NULL, NULL},                                                       \
+        {"", "encoder-num-layers", "layers", READ, NULL, NULL},                                                       \
+        {"", "encoder-seq-length", "seq", READ, NULL, NULL},                                                          \
+        {"", "decoder-num-layers", "decoder-layers", READ, NULL, NULL},                                               \
+        {"", "decoder-seq-length", "decoder-seq", READ, NULL, NULL}, {"", "spec", "", MUST, NULL, "local"},           \
         {"", "step-batch-size-schedule", "", TRAINS, "", ""},                                                         \
         {"", "rotary-percent", "", MUST, "1", "1"}, {"", "kv-channels", "", MUST, "=head", "=head"}
 #define MEGATRON_EXPERTS                                                                                              \
@@ -65,7 +79,14 @@
         {"", "moe-aux-loss-coeff", "aux-loss", READ, "0", NULL}, {"", "moe-z-loss-coeff", "z-loss", READ, "0", NULL}, \
         {"", "moe-expert-capacity-factor", "capacity", READ, "0", NULL},                                              \
         {"", "moe-router-load-balancing-type", "", MUST, "aux_loss", "aux_loss"},                                     \
-        {"", "moe-ffn-hidden-size", "", MUST, "=ffn-hidden-size", "=ffn-hidden-size"},                                \
+        {"", "moe-ffn-hidden-size", "expert-ffn", READ, NULL, NULL},                                                  \
+        {"", "expert-tensor-parallel-size", "", MUST, "=tensor-model-parallel-size", "=tensor-model-parallel-size"},  \
+        {"", "add-qkv-bias", "attention-bias", READ, NULL, "qkv"}, \
+        {"", "use-rope-scaling", "rope-scaled", READ, NULL, "on"},                                                    \
+        {"", "rope-scaling-factor", "rope-factor", READ, NULL, NULL},                                                 \
+        {"", "grad-reduce-in-bf16", "grad-fp32", READ, NULL, "off"},                                                  \
+        {"", "fp8-recipe", "", MUST, "delayed", "delayed"}, {"", "lr-warmup-init", "", TRAINS, "0", "0"},             \
+        {"", "decoupled-lr", "", TRAINS, "", ""}, {"", "decoupled-min-lr", "", TRAINS, "", ""},                       \
         {"", "fp8-amax-history-len", "fp8-history", READ, "1", NULL},                                                 \
         {"", "fp8-amax-compute-algo", "", MUST, "max", "max|most_recent"},                                            \
         {"", "fp8-margin", "fp8-margin", READ, "0", NULL}
@@ -100,6 +121,7 @@ static const struct stack_key MEGATRON_CORE[] = {
     {"", "tp-comm-overlap", "tp-overlap", ON, NULL, ""},
     {"", "fp8-format", "fp8", ON, NULL, "hybrid"},
     MEGATRON_READ,
+    MEGATRON_CHECKPOINTS,
     MEGATRON_EXPERTS,
     {"", "kv-channels", "head-dim", ON, NULL, NULL},
     {"", "norm-epsilon", "norm-eps", ON, NULL, NULL},
@@ -119,6 +141,10 @@ static const struct stack_key MEGATRON_DEEPSPEED[] = {
     {"", "deepspeed", "tp", ALWAYS, NULL, ""},
     {"", "deepspeed_config", "tp", ALWAYS, NULL, "ds_config.json"},
     MEGATRON_READ,
+    {"", "ds-sequence-parallel-size", "", MUST, "1", "1"},
+    {"", "train-tokens", "", TRAINS, "", ""},
+    {"", "lr-decay-tokens", "", TRAINS, "", ""},
+    {"", "lr-warmup-tokens", "", TRAINS, "", ""},
     {0}};
 static const struct stack_key DS_CONFIG[] = {
     {"", "train_batch_size", "global-batch", ALWAYS, NULL, NULL},
@@ -143,9 +169,18 @@ static const struct stack_key DS_CONFIG[] = {
     {"fp16", "loss_scale", "loss-scale", READ, NULL, NULL},
     {"fp16", "enabled", "", MUST, "false", "true|false"},
     {"bf16", "enabled", "", MUST, "false", "true|false"},
-    {"zero_optimization.offload_optimizer", "device", "", MUST, "none", "none"},
-    {"zero_optimization.offload_param", "device", "", MUST, "none", "none"},
+    {"zero_optimization.offload_optimizer", "device", "offload-states", READ, NULL, NULL},
+    {"zero_optimization.offload_param", "device", "offload-weights", READ, NULL, NULL},
+    {"zero_optimization.offload_optimizer", "nvme_path", "offload-path", READ, NULL, NULL},
+    {"zero_optimization.offload_param", "nvme_path", "offload-path", READ, NULL, NULL},
+    {"zero_optimization.offload_optimizer", "ratio", "", MUST, "1", "1"},
     {"zero_optimization", "cpu_offload", "", MUST, "false", "false"},
+    {"zero_optimization", "cpu_offload", "offload-states", READ, NULL, "cpu"},
+    {"zero_optimization", "cpu_offload_params", "", MUST, "false", "false"},
+    {"zero_optimization", "cpu_offload_params", "offload-weights", READ, NULL, "cpu"},
+    {"fp16", "loss_scale_window", "loss-scale-window", READ, NULL, NULL},
+    {"fp16", "hysteresis", "loss-scale-hysteresis", READ, NULL, NULL},
+    {"fp16", "min_loss_scale", "loss-scale-min", READ, NULL, NULL},
     {0}};
 
 /* pytorch/torchtitan v0.2.2, torchtitan/config/job_config.py: later versions have no TOML. FSDP's shards take what
@@ -176,6 +211,19 @@ static const struct stack_key TITAN[] = {
     {"", "", "sp", ON, NULL, NULL},                            /* wherever there is tp: models/llama3/infra */
     {"parallelism", "fsdp_reshard_after_forward", "", MUST, "default", "default"},
     {"activation_checkpoint", "selective_ac_option", "recompute", IS, "selective", "\"op\""},
+    {"activation_checkpoint", "selective_ac_option", "every-nth-layer", READ, NULL, NULL},
+    {"model", "flavor", "flavor", READ, NULL, NULL},
+    {"model", "name", "", MUST, "llama3", "llama3|qwen3"},
+    {"training", "batch_size", "batch-of-a-replica", READ, NULL, NULL},   /* of v0.1.0 and before, as the next nine */
+    {"training", "tensor_parallel_degree", "tp", READ, NULL, NULL},
+    {"training", "data_parallel_replicate_degree", "replicas", READ, NULL, NULL},
+    {"training", "data_parallel_shard_degree", "shards", READ, NULL, NULL},
+    {"experimental", "pipeline_parallel_degree", "pp", READ, NULL, NULL},
+    {"experimental", "context_parallel_degree", "cp", READ, NULL, NULL},
+    {"training", "warmup_steps", "warmup", READ, NULL, NULL},
+    {"lr_scheduler", "lr_min", "min-lr-factor", READ, NULL, NULL},
+    {"model", "norm_type", "", MUST, "rmsnorm", "rmsnorm"},
+    {"float8", "enable_float8_linear", "", MUST, "false", "false"},
     {"optimizer", "name", "", MUST, "AdamW", "AdamW"},
     {"optimizer", "lr", "lr", READ, "8e-4", NULL},
     {"optimizer", "eps", "eps", READ, "1e-8", NULL},
@@ -221,7 +269,8 @@ static const struct stack_key NANOTRON[] = {
     {"model.model_config", "intermediate_size", "ffn", ON, NULL, NULL},
     {"model.model_config", "max_position_embeddings", "seq", ALWAYS, NULL, NULL},
     {"model.model_config", "rope_theta", "rope", ON, NULL, NULL},
-    {"model.model_config", "rms_norm_eps", "llama", ON, NULL, "1.0e-05"},   /* without it, 1e-6 */
+    {"model.model_config", "rms_norm_eps", "llama", ON, NULL, "1.0e-05"},
+    {"model.model_config", "rms_norm_eps", "norm-eps", READ, "1e-6", NULL},
     {"model.model_config", "tie_word_embeddings", "tie", ON, NULL, "true"},
     {"model.model_config", "tie_word_embeddings", "tie", OFF, NULL, "false"},
     {"model.model_config", "vocab_size", "vocab", ALWAYS, NULL, NULL},
@@ -248,12 +297,13 @@ static const struct stack_key NANOTRON[] = {
     {"general", "seed", "seed", READ, NULL, NULL},
     {"model", "dtype", "precision", READ, "bfloat16", NULL},
     {"model.model_config", "is_llama_config", "", MUST, "true", "true"},
+    {"model.model_config", "is_qwen2_config", "", MUST, "true", "true"},   /* but for its biases, a Llama */
     {"model.model_config", "hidden_act", "", MUST, "silu", "silu"},
-    {"model.model_config", "rms_norm_eps", "", MUST, "1e-6", "1e-5"},
     {"model.model_config", "rope_scaling", "", MUST, "null", "null"},
     {"model.model_config", "rope_interleaved", "", MUST, "false", "false"},
     {"model.model_config", "interleaved_rotary", "", MUST, "false", "false"},
     {"model.model_config", "attention_bias", "", MUST, "false", "false"},
+    {"model.model_config", "attention_bias", "attention-bias", READ, NULL, "qkv"},
     {"model.model_config", "sliding_window_size", "", MUST, "null", "null"},
     {"model.model_config", "no_rope_layer", "", MUST, "null", "null"},
     {"model.model_config", "moe_config", "", MUST, "null", "null"},
@@ -283,12 +333,19 @@ static const char FREE_MEGATRON[] =
     "no-async-tensor-model-parallel-allreduce no-contiguous-buffers-in-local-ddp use-cpu-initialization "
     "ckpt-fully-parallel-save async-save use-dist-ckpt overlap-p2p-communication-warmup-flush moe-per-layer-logging "
     "hostfile include num_gpus num_nodes zero-allgather-bucket-size zero-reduce-bucket-size "
-    "deepspeed-activation-checkpointing inference-batch-times-seqlen-threshold";
+    "deepspeed-activation-checkpointing inference-batch-times-seqlen-threshold no-query-key-layer-scaling "
+    "apply-query-key-layer-scaling apply-layernorm-1p calculate-per-token-loss deterministic-mode "
+    "override-lr-scheduler auto-detect-ckpt-format use-persistent-ckpt-worker save-retain-interval wandb-entity "
+    "use-checkpoint-opt_param-scheduler dist-ckpt-optim-fully-reshardable ckpt-fully-parallel-load "
+    "ckpt-assume-constant-structure no-ckpt-fully-parallel-save rerun-mode cross-entropy-fusion-impl "
+    "use-flash-attn-v2 use-flash-attn-triton deepspeed_mpi no-load-lr-state reset-iteration universal-checkpoint "
+    "log-optimizer-states-to-tensorboard tokenizer-name-or-path finetune bert-no-binary-head ENV_VARS.* TEST_TYPE "
+    "LAUNCHER METRICS MODE BEFORE_SCRIPT AFTER_SCRIPT";
 static const char FREE_DS_CONFIG[] =
     "steps_per_print wall_clock_breakdown prescale_gradients gradient_predivide_factor dump_state "
     "zero_allow_untested_optimizer memory_breakdown aio.* tensorboard.* wandb.* csv_monitor.* "
     "comms_logger.* flops_profiler.* autotuning.* activation_checkpointing.* scheduler.params.* "
-    "fp16.initial_scale_power fp16.loss_scale_window fp16.hysteresis fp16.min_loss_scale fp16.consecutive_hysteresis "
+    "fp16.initial_scale_power fp16.consecutive_hysteresis fp16.auto_cast "
     "optimizer.params.torch_adam "
     "zero_optimization.contiguous_gradients zero_optimization.overlap_comm zero_optimization.reduce_bucket_size "
     "zero_optimization.allgather_bucket_size zero_optimization.allgather_partitions zero_optimization.reduce_scatter "
@@ -298,14 +355,18 @@ static const char FREE_DS_CONFIG[] =
     "zero_optimization.stage3_max_live_parameters zero_optimization.stage3_max_reuse_distance "
     "zero_optimization.stage3_gather_16bit_weights_on_model_save "
     "zero_optimization.stage3_gather_fp16_weights_on_model_save zero_optimization.gather_16bit_weights_on_model_save "
-    "zero_optimization.load_from_fp32_weights zero_optimization.offload_param.buffer_count "
-    "zero_optimization.offload_param.buffer_size zero_optimization.offload_param.pin_memory "
-    "zero_optimization.offload_param.nvme_path zero_optimization.offload_optimizer.pin_memory cuda_visible_devices";
+    "zero_optimization.load_from_fp32_weights zero_optimization.offload_param.* "
+    "zero_optimization.offload_optimizer.pin_memory zero_optimization.offload_optimizer.buffer_count "
+    "zero_optimization.offload_optimizer.buffer_size zero_optimization.offload_optimizer.fast_init "
+    "zero_optimization.offload_optimizer.pipeline_read zero_optimization.offload_optimizer.pipeline_write "
+    "zero_optimization.max_live_parameters zero_optimization.max_reuse_distance zero_force_ds_cpu_optimizer "
+    "compile.disable compile.backend comms_config.* monitor_config.* _comment cuda_visible_devices";
 static const char FREE_TITAN[] =
     "job.* metrics.* profiling.* checkpoint.* validation.* compile.* comm.* model.hf_assets_path model.tokenizer_path "
     "training.dataset training.dataset_path training.gc_freq training.gc_debug training.seed training.deterministic "
     "optimizer.implementation activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns "
-    "activation_checkpoint.early_stop quantize.* debug.*";
+    "activation_checkpoint.early_stop quantize.* debug.* training.compile float8.* training.data_parallel_type "
+    "experimental.enable_async_tensor_parallel experimental.custom_import experimental.custom_args_module";
 static const char FREE_NANOTRON[] =
     "checkpoints.* data.* data_stages general.* lighteval lighteval.* logging.* profiler profiler.* s3_upload "
     "s3_upload.* metrics_logging metrics_logging.* tokenizer.* model.ddp_bucket_cap_mb model.init_method.* "
@@ -313,7 +374,8 @@ static const char FREE_NANOTRON[] =
     "model.model_config._use_doc_masking model.model_config._use_qkv_packed model.model_config.bos_token_id "
     "model.model_config.eos_token_id model.model_config.pad_token_id model.model_config.use_cache "
     "model.model_config.initializer_range model.model_config.pretraining_tp model.model_config.flex_attention_mask "
-    "model.model_config.z_loss_coefficient "
+    "model.model_config.z_loss_coefficient model.model_config.rope_scaling.* "   /* its models read none */
+    "doremi.domain_names doremi.domain_weights "
     "optimizer.torch_adam_is_fused optimizer.optimizer_factory.torch_adam_is_fused "
     "optimizer.weight_decay_exclude_named_params "
     "parallelism.tp_linear_async_communication parallelism.tp_recompute_allgather parallelism.moe_layer_recompute "
@@ -326,3 +388,20 @@ const struct stack_file stack_files[N_STACK_COMMANDS][STACK_MOST_FILES] = {
                          {"ds_config.json", FORM_JSON, DS_CONFIG, FREE_DS_CONFIG}},
     [STACK_TORCHTITAN] = {{"train.toml", FORM_TOML, TITAN, FREE_TITAN}},
     [STACK_NANOTRON] = {{"config.yaml", FORM_YAML, NANOTRON, FREE_NANOTRON}}};
+
+const char *stack_key_shown(const char *name) {
+    static const char *const within[][2] = {
+        {"llama", "arch llama"}, {"rotary", "arch llama"}, {"flavor", "layers, hidden, heads, ffn"}, {"pad", "vocab"},
+        {"extra-ids", "vocab"}, {"choices", "experts-per-token"}, {"rope", "rope-theta"}, {"notation", "pp-split"},
+        {"layers-of-a-chunk", "chunks"}, {"processes", "dp"}, {"nodes", "dp"}, {"shards", "dp, zero"},
+        {"replicas", "dp, zero"}, {"batch-of-a-replica", "micro-batch, global-batch"}, {"betas", "beta1, beta2"},
+        {"microbatches", "global-batch"}, {"grad-reduce", "grad-fp32"}, {"min-lr-factor", "min-lr"},
+        {"recompute-blocks", "recompute"}, {"replay-method", "recompute"}, {"replay-layers", "recompute"},
+        {"every-nth-layer", "recompute"}, {"offload-states", "offload, offload-to"},
+        {"offload-weights", "offload, offload-to"}, {"expert-ffn", "ffn"}, {"decoder-layers", "layers"},
+        {"decoder-seq", "seq, noise"}, {"rope-scaled", "rope-scaling"}, {"rope-factor", "rope-scaling"},
+        {"positions", "seq"}};
+    for (size_t i = 0; i < sizeof within / sizeof *within; i++)
+        if (!strcmp(name, within[i][0])) return within[i][1];
+    return name;
+}

@@ -8,8 +8,11 @@
 #include "lib/comm/comm.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MOST_BYTES = 4 << 20, NAMES = FROM_NAMES };
+#define KINDS "config.json of Hugging Face, a script or model_config.yaml with Megatron-LM's arguments, " \
+    "ds_config.json, torchtitan's TOML (model.flavor), nanotron's YAML (tokens.sequence_length)"
 
 static void add_type(char list[NAMES], const char *between, const char *name) {
     size_t used = strlen(list);
@@ -66,15 +69,16 @@ static enum status read_training(struct from *f, const struct training *t, const
         if (from_has(f->ignored, key)) continue;
         const char *text = x ? hf_keys_show(x) : t->usual;
         if (json_is_boolean(x)) {
-            bool other = json_is_true(x);
-            from_hear(f, key, text, other ? "a router's loss of another scale" : "--aux-loss 0", other);
+            bool other = json_is_true(x) && f->trains;
+            from_hear(f, key, text, other ? "a router's loss of another scale" :
+                      json_is_true(x) ? "does not matter here" : "--aux-loss 0", other);
             continue;
         }
         bool other = alone ? json_number_value(x) != 0 : *first && atof(text) != atof(first);
         if (!*first) snprintf(first, sizeof first, "%s", text);
         if (alone && !x) continue;
         if (other) from_hear(f, key, text, alone ? "dropout of attention alone" : "another dropout than before", true);
-        else from_hear(f, key, x ? text : "not said: 0.1", alone ? "none" : "--dropout", false);
+        else from_hear(f, key, x ? text : "not said: 0.1", alone ? "no dropout: Trivium has none" : "--dropout", false);
     }
     if (f->n_refused) return OK;
     if (!strcmp(t->type, "mixtral")) TRY(from_set(f, "aux-loss", "0"));
@@ -128,25 +132,47 @@ static enum status read_json(struct from *f, const struct recipe *r) {
     return status;
 }
 
+/* "MODEL_ARGS.--key: value" as the argument that it is; true is a flag, false is none. BERT's and GPT's have the same
+ * keys: data that are called so tell them apart. */
+static void arguments_of_yaml(struct flat *flat) {
+    static const char before[] = "MODEL_ARGS.--";
+    int n = 0;
+    for (int i = 0; i < flat->n; i++) {
+        struct flat_pair *p = &flat->at[i];
+        bool argument = !strncmp(p->key, before, strlen(before));
+        if (argument && !strcmp(p->value, "false")) continue;
+        if (argument && !strcmp(p->value, "true")) p->value[0] = 0;
+        if (argument) memmove(p->key, p->key + strlen(before), strlen(p->key + strlen(before)) + 1);
+        flat->at[n++] = *p;
+    }
+    flat->n = n;
+}
+
 static enum status read_text(struct from *f, const char *text) {
     struct flat flat = {0};
     const struct stack_file *file = NULL;
     const char *first = text;                                      /* the first line that is no comment */
     while (*first == '#' || (*first && strchr(" \t\r\n", *first)))
         first += *first == '#' ? strcspn(first, "\n") : 1;
-    bool shell = strstr(text, "--num-layers") || strstr(text, "--micro-batch-size");
+    bool tests = strstr(text, "\nMODEL_ARGS:") || !strncmp(text, "MODEL_ARGS:", 11);   /* Megatron-LM's own tests */
+    bool shell = !tests && (strstr(text, "--num-layers") || strstr(text, "--micro-batch-size"));
     enum status status = shell          ? flat_shell(f->path, text, &flat)
                          : *first == '[' ? flat_toml(f->path, text, &flat)
                                          : flat_yaml(f->path, text, &flat);
     bool ds = flat_value(&flat, "deepspeed") || flat_value(&flat, "zero-stage");
-    if (shell) file = &stack_files[ds ? STACK_DEEPSPEED : STACK_MEGATRON_CORE][0];
+    if (status != OK && *first != '[' && !shell) {                 /* no YAML: mostly a text of another kind */
+        char why[FROM_LINE];
+        snprintf(why, sizeof why, "%s", status_message());
+        status_clear();
+        status = FAIL(E_FORMAT, "%s; --from reads " KINDS, why);
+    }
+    if (tests && status == OK) arguments_of_yaml(&flat);
+    if (shell || tests) file = &stack_files[ds ? STACK_DEEPSPEED : STACK_MEGATRON_CORE][0];
     else if (flat_value(&flat, "parallelism.pp_engine") || flat_value(&flat, "tokens.sequence_length"))
         file = &stack_files[STACK_NANOTRON][0];
     else if (flat_value(&flat, "model.flavor")) file = &stack_files[STACK_TORCHTITAN][0];
     if (status == OK && !file)
-        status = FAIL(E_FORMAT, "%s is of no kind that --from reads: config.json of Hugging Face, a script with "
-                      "Megatron-LM's arguments, ds_config.json, torchtitan's TOML (model.flavor), nanotron's YAML "
-                      "(tokens.sequence_length)", f->path);
+        status = FAIL(E_FORMAT, "%s is of no kind that --from reads: " KINDS, f->path);
     if (status == OK) status = from_read_keys(f, file, &flat);
     flat_fini(&flat);
     return status;
@@ -154,6 +180,9 @@ static enum status read_text(struct from *f, const char *text) {
 
 static enum status read_file(struct from *f, const struct recipe *r) {
     FILE *in;
+    struct stat info;
+    if (stat(f->path, &info) == 0 && S_ISDIR(info.st_mode))
+        return FAIL(E_DATA, "%s is a folder; --from reads a file: " KINDS, f->path);
     TRY(input_file("", f->path, INPUT_FILE, &in));
     char *text = calloc(1, MOST_BYTES + 1);
     size_t n = text ? fread(text, 1, MOST_BYTES, in) : 0;
@@ -179,12 +208,12 @@ enum status from_read(const char *path, const char *ignored, bool trains, const 
                       FILE *table) {
     struct from f = {.path = path, .ignore = ignored, .options = o, .table = table, .trains = trains};
     TRY(read_file(&f, r));
+    TRY(check_ignored(&f, ignored));
     if (f.n_refused == 1)
         return FAIL(E_FORMAT, "%s: %s; --ignore %s leaves the key out", path, f.first, f.refused);
     if (f.n_refused)
         return FAIL(E_FORMAT, "%s: %s; %d keys cannot be said: %.300s; --ignore KEY leaves one out", path, f.first,
                     f.n_refused, f.refused);
-    TRY(check_ignored(&f, ignored));
     if (from_has(f.set, "--layers") && options_source(o, "model") >= FROM_FILE)
         return FAIL(E_USAGE, "--model and %s both say the model's sizes; leave one out", path);
     if (table) fprintf(table, "  options: %s\n", *f.set ? f.set : "none");

@@ -1,6 +1,7 @@
 /* Keys by a table (lib/cost/stack_keys.c): what each becomes, then the options that follow from several. */
 #include "lib/stacks/from.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,12 +36,16 @@ void from_hear(void *self, const char *key, const char *value, const char *becam
         char is[FLAT_KEY + 8];
         snprintf(is, sizeof is, "%.*s is ", FLAT_KEY, key);
         if (f->n_refused++ == 0 && strstr(became, is)) snprintf(f->first, sizeof f->first, "%s", became);
-        else if (f->n_refused == 1) snprintf(f->first, sizeof f->first, "%s is %.60s: %s", key, value, became);
+        else if (f->n_refused == 1)
+            snprintf(f->first, sizeof f->first, "%s is %.60s%s: %s", key, *value ? value : "there",
+                     strlen(value) > 60 ? "..." : "", became);
         add_name(f->refused, ", ", key);
     }
     if (!f->table) return;
+    bool cut = strlen(value) > 60;
     if (f->n_rows++ == 0) fprintf(f->table, "%s\n  %-32s %-28s %s\n", f->path, "key", "value", "what becomes of it");
-    fprintf(f->table, "  %-32s %-28.60s %s%s\n", key, value, refused ? "cannot be said: " : "", became);
+    fprintf(f->table, "  %-32s %-*.*s%s %s%s\n", key, cut ? 57 : 28, cut ? 57 : 60, value, cut ? "..." : "",
+            refused ? "cannot be said: " : "", became);
 }
 
 /* ---- options ---- */
@@ -119,12 +124,31 @@ static void note_number(struct reading *r, const char *name, int64_t n) {
     (void)note(r, "", name, text, false);
 }
 
+static void note_over(struct reading *r, const char *name, int64_t n) {
+    struct said *s = find(r, name);
+    if (s) s->name[0] = 0;
+    note_number(r, name, n);
+}
+
 /* ---- one key ---- */
 
 static bool is_key(const struct stack_key *k, const char *key) {
     size_t n = strlen(k->section);
     if (n && (strncmp(key, k->section, n) != 0 || key[n] != '.')) return false;
     return *k->theirs && !strcmp(key + (n ? n + 1 : 0), k->theirs);
+}
+
+/* Is a section off that the key is in? "x.enabled" is false, or DeepSpeed's "x.shared_parameters.enabled". */
+static bool is_off(const struct flat *flat, const char *key) {
+    static const char *const says[] = {"enabled", "shared_parameters.enabled"};
+    char at[FLAT_KEY + 32];
+    for (const char *dot = strchr(key, '.'); dot; dot = strchr(dot + 1, '.'))
+        for (size_t i = 0; i < sizeof says / sizeof *says; i++) {
+            snprintf(at, sizeof at, "%.*s.%s", (int)(dot - key), key, says[i]);
+            const char *said = flat_value(flat, at);
+            if (said && !strcmp(said, "false")) return true;
+        }
+    return false;
 }
 
 /* "a.b" or "a.*" in the list of keys that do not matter. */
@@ -159,7 +183,7 @@ static const char *try_row(struct reading *r, const struct stack_key *k, const c
     const char *there = k->there, *text = NULL;
     char plain[FLAT_VALUE];
     if (k->when == KEY_TRAINS && !r->f->trains) return IS_FREE;
-    if (k->when == KEY_MUST || k->when == KEY_TRAINS) return is_among(r, value, there) ? "as it is here" : NULL;
+    if (k->when == KEY_MUST || k->when == KEY_TRAINS) return is_among(r, value, there) ? "Trivium does the same" : NULL;
     if (there && *there == '"') snprintf(plain, sizeof plain, "%.*s", (int)strlen(there) - 2, there + 1), there = plain;
     if (k->when == KEY_READ) text = there ? there : value;
     else if (there && !is_same(value, there)) return NULL;
@@ -169,7 +193,7 @@ static const char *try_row(struct reading *r, const struct stack_key *k, const c
     if (!text) return IS_FREE;
     if (!note(r, key, k->ours, text, there && k->when != KEY_READ && (k->when == KEY_ON || !*value))) return NULL;
     r->n_llama += !strcmp(k->ours, "llama");
-    snprintf(became, sizeof became, "%s", k->ours);
+    snprintf(became, sizeof became, "--%s", stack_key_shown(k->ours));
     return became;
 }
 
@@ -180,15 +204,19 @@ static void read_key(struct reading *r, const char *key, const char *value) {
         from_hear(r->f, key, value, "ignored", false);
         return;
     }
+    static const char of_training[] = "lr min-lr warmup weight-decay beta1 beta2 betas eps seed clip loss-scale";
     bool unknown = strchr(value, '$') || !strcmp(value, "auto");
     for (const struct stack_key *k = r->file->keys; k->theirs && !became; k++) {
         if (!is_key(k, key)) continue;
         if (*k->ours) ours = k->ours;
-        snprintf(why, sizeof why, *k->ours ? "no option for this value" : "this program has %s",
-                 k->there && *k->there ? k->there : "none");
+        const char *there = k->there && *k->there ? k->there : "no such thing";
+        if (*there == '=') snprintf(why, sizeof why, "this program has that of %s", there + 1);
+        else snprintf(why, sizeof why, *k->ours ? "no option for this value" : "this program has %s", there);
         if (!unknown) became = try_row(r, k, key, value);
     }
-    if (!became && is_free(r->file->free, key)) became = IS_FREE;
+    if (!became && (is_free(r->file->free, key) || is_off(r->flat, key))) became = IS_FREE;
+    if (!became && unknown && !r->f->trains && from_has(of_training, ours)) became = IS_FREE;
+    if (!became && unknown && !strcmp(ours, "microbatches")) became = "follows from --global-batch";
     if (!became && *ours && options_source(r->f->options, ours) == FROM_COMMAND_LINE) became = "typed";
     if (!became && unknown) snprintf(why, sizeof why, "its value is the running program's");
     from_hear(r->f, key, value, became ? became : why, !became);
@@ -219,8 +247,59 @@ static void refuse(struct reading *r, const char *key, const char *why) {
     from_hear(r->f, key, flat_value(r->flat, key) ? flat_value(r->flat, key) : "not said", why, true);
 }
 
+/* The value that was typed, or "". */
+static const char *typed_value(struct reading *r, struct seen *s) {
+    if (options_source(r->f->options, s->name) == FROM_COMMAND_LINE) options_each(r->f->options, see, s);
+    return s->text;
+}
+
+/* Arguments without a program's name are BERT's if the data are called so. */
+static bool has_data_of_bert(struct reading *r) {
+    static const char *const keys[] = {"data-path", "tokenizer-type", "bert-no-binary-head"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *said = flat_value(r->flat, keys[i]);
+        found |= said && (strstr(said, "bert") || strstr(said, "Bert") || strstr(keys[i], "bert"));
+    }
+    return found;
+}
+
+/* Megatron's BERT and T5 have the sizes of those here, and their layers begin with norms that have biases: plans may
+ * take them, a training may not. --noise makes both lengths of T5's, with spans of 3: a quarter of the decoder's tokens
+ * are sentinels (models/t5/t5_spans.c). */
+static bool settle_program(struct reading *r) {
+    const char *program = flat_value(r->flat, "program"), *arch = "gpt";
+    if (program && !strcmp(program, "pretrain_bert.py")) arch = "bert";
+    if ((program && !strcmp(program, "pretrain_t5.py")) || find(r, "decoder-seq")) arch = "t5";
+    struct seen typed = {"arch", ""};
+    if (!program && !strcmp(typed_value(r, &typed), "bert")) arch = "bert";
+    else if (!program && !strcmp(arch, "gpt") && !*typed.text && has_data_of_bert(r))
+        refuse(r, "program", "data of BERT, and no pretrain_bert.py: type --arch bert, or gpt");
+    if (!strcmp(arch, "gpt") || r->file->form != FORM_ARGUMENTS || from_has(r->f->ignore, "program")) return false;
+    (void)note(r, "", "arch", arch, false);
+    if (!find(r, "norm-eps")) (void)note(r, "", "norm-eps", "1e-5", false);
+    if (r->f->trains) refuse(r, "program", "other norms and positions than here: plan, show and budget read it");
+    if (r->n_llama || find(r, "rotary")) refuse(r, "normalization", "a Llama's layers in an encoder");
+    if (!strcmp(arch, "bert")) return true;
+    int64_t encoder = number(r, "seq"), decoder = number(r, "decoder-seq"), sentinels = decoder / 4,
+            layers = number(r, "layers"), seq = encoder + decoder - 2 * sentinels;
+    char noise[32];
+    if (!layers || (find(r, "decoder-layers") && number(r, "decoder-layers") != layers))
+        refuse(r, "decoder-num-layers", "this program has as many as the encoder");
+    if (!decoder || decoder % 4) {
+        refuse(r, "decoder-seq-length", "this program has a multiple of 4");
+        return true;
+    }
+    note_over(r, "layers", 2 * layers);
+    note_over(r, "seq", seq);
+    snprintf(noise, sizeof noise, "%.8f", (double)(decoder - sentinels) / (double)seq);
+    (void)note(r, "", "noise", noise, false);
+    return true;
+}
+
 /* All keys that make a Llama, or none of them. */
 static void settle_arch(struct reading *r) {
+    if (settle_program(r)) return;
     int all = 0;
     const char *absent = "";
     bool always = false;
@@ -231,6 +310,9 @@ static void settle_arch(struct reading *r) {
         if (*k->theirs && !flat_value(r->flat, k->theirs)) absent = k->theirs;
     }
     if (find(r, "rotary") && !flat_value(r->flat, "position-embedding-type")) r->n_llama++;   /* its older name */
+    if (number(r, "experts") > 0 && number(r, "expert-ffn") > 0) note_over(r, "ffn", number(r, "expert-ffn"));
+    if (number(r, "head-dim") * number(r, "heads") == number(r, "hidden") && find(r, "head-dim"))
+        find(r, "head-dim")->name[0] = 0;
     bool llama = always || (all && r->n_llama == all);
     if (!llama && r->n_llama && r->file->form == FORM_ARGUMENTS)
         refuse(r, *absent ? absent : "normalization", "some of the keys that make a Llama, and not this one");
@@ -247,21 +329,15 @@ static void settle_arch(struct reading *r) {
 static void settle_recompute(struct reading *r) {
     const char *method = flat_value(r->flat, "recompute-method"), *n = flat_value(r->flat, "recompute-num-layers");
     char text[64];
+    if (!method && find(r, "replay-method")) method = text_of(r, "replay-method"), n = text_of(r, "replay-layers");
     if (!find(r, "recompute-blocks") && !method) return;
+    if (n && !*n) n = "1";
     if (method && !strcmp(method, "uniform") && n && atoi(n) == 1) snprintf(text, sizeof text, "full");
     else snprintf(text, sizeof text, "%.16s:%.16s", method ? method : "none", n ? n : "1");
     if (find(r, "recompute")) snprintf(find(r, "recompute")->text, FLAT_VALUE, "%s", text);
     else (void)note(r, "", "recompute", text, false);
 }
 
-static void see_dp(void *self, const struct option *o, const char *text, enum option_source source) {
-    if (!strcmp(o->name, "dp") && source == FROM_COMMAND_LINE) *(int64_t *)self = atoll(text);
-}
-static int64_t typed_dp(struct reading *r) {
-    int64_t dp = 0;
-    options_each(r->f->options, see_dp, &dp);
-    return dp;
-}
 
 /* Replicas: of processes that are started, of a batch and its parts, or of shards. */
 static void settle_batch(struct reading *r) {
@@ -272,7 +348,8 @@ static void settle_batch(struct reading *r) {
     if (!dp && world >= inner) dp = world / inner;
     if (!dp && titan && number(r, "shards") > 0) dp = number(r, "shards") * at_least_1(r, "replicas");
     if (!dp && of_a_replica > 0 && number(r, "global-batch") > 0) dp = number(r, "global-batch") / of_a_replica;
-    int64_t typed = typed_dp(r), used = typed ? typed : dp;
+    struct seen said = {"dp", ""};
+    int64_t typed = atoll(typed_value(r, &said)), used = typed ? typed : dp;
     if (dp && !find(r, "dp")) note_number(r, "dp", dp);
     if (titan && !find(r, "micro-batch"))
         note_number(r, "micro-batch", pp > 1 ? 1 : number(r, "batch-of-a-replica"));
@@ -285,20 +362,75 @@ static void settle_batch(struct reading *r) {
         refuse(r, "global batch", "it is as many as there are replicas; type --dp or --global-batch");
 }
 
+/* Sizes by their names there (torchtitan/models/llama3), and rotary angles that v0.2 scales always. */
+static void settle_flavor(struct reading *r) {
+    static const struct { const char *name; int layers, hidden, heads, kv_heads, ffn; } flavors[] = {
+        {"debugmodel", 6, 256, 16, 16, 768}, {"405B", 126, 16384, 128, 8, 53248},
+        {"llama3-8b", 32, 0, 0, 0, 0}, {"llama3-70b", 80, 0, 0, 0, 0}, {"qwen3-0.6B", 28, 0, 0, 0, 0},
+        {"qwen3-1.7B", 28, 0, 0, 0, 0}, {"qwen3-4B", 36, 0, 0, 0, 0}, {"qwen3-8B", 36, 0, 0, 0, 0},
+        {"qwen3-14B", 40, 5120, 40, 8, 17408}, {"qwen3-32B", 64, 5120, 64, 8, 25600}};
+    const char *name = flat_value(r->flat, "model.name"), *flavor = flat_value(r->flat, "model.flavor");
+    bool qwen = name && !strcmp(name, "qwen3"), known = false;
+    char preset[32] = "";
+    if (qwen) snprintf(preset, sizeof preset, "qwen3-%.20s", flavor ? flavor : "");
+    const char *said = qwen ? preset : find(r, "model") ? text_of(r, "model") : flavor ? flavor : "";
+    for (size_t i = 0; i < sizeof flavors / sizeof *flavors; i++) {
+        if (strcmp(said, flavors[i].name) != 0) continue;
+        known = true;
+        note_number(r, "layers", flavors[i].layers);
+        if (find(r, "model") && qwen) find(r, "model")->name[0] = 0;
+        for (char *c = preset; *c; c++) *c = (char)tolower(*c);
+        if (qwen && !flavors[i].hidden) (void)note(r, "", "model", preset, false);
+        if (!flavors[i].hidden) break;
+        note_number(r, "hidden", flavors[i].hidden), note_number(r, "heads", flavors[i].heads);
+        note_number(r, "kv-heads", flavors[i].kv_heads), note_number(r, "ffn", flavors[i].ffn);
+        (void)note(r, "", "arch", "llama", false), (void)note(r, "", "tie", "off", false);
+        (void)note(r, "", "rope", qwen ? "1000000" : "500000", false);
+        if (!qwen) break;
+        (void)note(r, "", "qk-norm", "head", false), (void)note(r, "", "norm-eps", "1e-6", false);
+        note_number(r, "head-dim", 128), note_number(r, "vocab", 151936);
+    }
+    if (*said && !known)
+        refuse(r, "model.flavor", "this program has 8B, 70B, 405B and debugmodel of llama3, 0.6B to 32B of qwen3");
+    if (flat_value(r->flat, "model.tokenizer_path") || qwen) return;
+    (void)note(r, "", "rope-scaling", "llama3:8:8192:1:4", false);
+    note_number(r, "vocab", !strcmp(said, "debugmodel") ? 2048 : 128256);
+}
+
 /* FSDP's shards, where weights stay whole between the passes or do not. */
 static void settle_titan(struct reading *r) {
     const char *policy = flat_value(r->flat, "parallelism.fsdp_reshard_after_forward");
     bool usual = !policy || !strcmp(policy, "default");
     const char *shards = find(r, "shards") ? text_of(r, "shards") : "-1";
-    if (number(r, "replicas") > 1 && atoi(shards) != 1)
-        refuse(r, "parallelism.data_parallel_replicate_degree", "shards and replicas of them: no option for both");
+    if (number(r, "replicas") > 1 && atoi(shards) > 1)
+        note_number(r, "shard", atoi(shards) * at_least_1(r, "cp"));
+    else if (number(r, "replicas") > 1 && atoi(shards) < 0)
+        refuse(r, "parallelism.data_parallel_shard_degree", "-1 with replicas: as many as there are ranks");
     if (atoi(shards) == 1) (void)note(r, "", "zero", "0", false), find(r, "zero")->text[0] = '0';
     else if (usual) (void)note(r, "", "zero", number(r, "pp") > 1 ? "2" : "3", false);
     if (number(r, "tp") > 1) (void)note(r, "", "sp", "on", false);
     if (!find(r, "recompute")) (void)note(r, "", "recompute", "selective", false);
-    if (!strcmp(text_of(r, "recompute"), "selective") &&
-        !flat_value(r->flat, "activation_checkpoint.selective_ac_option"))
-        refuse(r, "activation_checkpoint.selective_ac_option", "by default every second layer");
+    settle_flavor(r);
+    bool op = flat_value(r->flat, "activation_checkpoint.selective_ac_option") && !find(r, "every-nth-layer");
+    int64_t nth = find(r, "every-nth-layer") ? number(r, "every-nth-layer") : 2, pp = at_least_1(r, "pp"),
+            layers = number(r, "layers") / pp;
+    if (strcmp(text_of(r, "recompute"), "selective") != 0 || op) return;
+    if (nth < 1 || !layers || number(r, "layers") % pp)
+        refuse(r, "activation_checkpoint.selective_ac_option", "no number of layers");
+    else
+        snprintf(find(r, "recompute")->text, FLAT_VALUE, "block:%" PRId64, (layers + nth - 1) / nth);
+}
+
+/* DeepSpeed's offload of weights alone leaves the optimizer's states where they are; here both go. */
+static void settle_offload(struct reading *r) {
+    const char *states = text_of(r, "offload-states"), *weights = text_of(r, "offload-weights");
+    bool on = *states && strcmp(states, "none") != 0, too = *weights && strcmp(weights, "none") != 0;
+    if (too && !on) refuse(r, "zero_optimization.offload_param.device", "here the optimizer's states go there, too");
+    if (on && too && strcmp(states, weights) != 0)
+        refuse(r, "zero_optimization.offload_param.device", "another place than the optimizer's states have");
+    if (on && !strcmp(states, "nvme")) (void)note(r, "", "offload-to", "disk", false);
+    if (on) (void)note(r, "", "offload", too ? "params" : "optimizer", false);
+    else if (find(r, "offload-path")) find(r, "offload-path")->name[0] = 0;
 }
 
 static void settle_numbers(struct reading *r) {
@@ -332,9 +464,15 @@ static void settle_numbers(struct reading *r) {
         note_number(r, "chunks", number(r, "layers") / (pp * chunk));
         (void)note(r, "", "schedule", "interleaved", false);
     }
+    if (find(r, "rope-scaled")) {
+        snprintf(text, sizeof text, "llama3:%.8s:8192:1:4", find(r, "rope-factor") ? text_of(r, "rope-factor") : "8");
+        (void)note(r, "", "rope-scaling", text, false);
+    }
     int64_t pad = number(r, "pad") * at_least_1(r, "tp"), vocab = number(r, "vocab");
+    if (vocab > 0) vocab += number(r, "extra-ids");
     if (pad > 0 && vocab > 0) snprintf(find(r, "vocab")->text, FLAT_VALUE, "%" PRId64, (vocab + pad - 1) / pad * pad);
-    if (!vocab && find(r, "layers") && !r->f->trains && options_source(r->f->options, "vocab") != FROM_COMMAND_LINE)
+    if (!vocab && find(r, "layers") && !find(r, "model") && !r->f->trains &&
+        options_source(r->f->options, "vocab") != FROM_COMMAND_LINE)
         refuse(r, "vocab-size", "the tokenizer's; type --vocab");
 }
 
@@ -354,16 +492,24 @@ enum status from_read_keys(struct from *f, const struct stack_file *file, const 
     if (file->form == FORM_TOML) settle_titan(r);
     if (file->form == FORM_ARGUMENTS) settle_recompute(r);
     settle_numbers(r);
+    settle_offload(r);
     settle_batch(r);
     settle_arch(r);
     enum status status = OK;
+    if (find(r, "model") && find(r, "layers")) find(r, "layers")->name[0] = 0;   /* of the preset */
     for (int i = 0; i < r->n && status == OK && !f->n_refused; i++) {
         struct known k = {r->at[i].name, false};
         options_each(f->options, look, &k);
         if (from_has("fp8-history fp8-margin", k.name)) k.found = find(r, "fp8") != NULL;
         if (from_has("aux-loss z-loss capacity", k.name)) k.found = number(r, "experts") > 0;
+        char *end;
+        double x = strtod(r->at[i].text, &end);                    /* 500000.0 of an integer */
+        if (strchr(r->at[i].text, '.') && !*end && x == (double)(int64_t)x)
+            snprintf(r->at[i].text, FLAT_VALUE, "%" PRId64, (int64_t)x);
         if (k.found) status = from_set(f, k.name, r->at[i].text);
     }
+    if (status == OK && !f->n_refused && find(r, "rope") && strchr(text_of(r, "rope"), '.'))
+        snprintf(find(r, "rope")->text, FLAT_VALUE, "%.0f", atof(text_of(r, "rope")));
     if (status == OK && !f->n_refused) status = set(r, "rope-theta", "rope");
     if (status == OK && !f->n_refused) status = set(r, "experts-per-token", "choices");
     if (status == OK && !f->n_refused) status = set(r, "pp-split", "notation");

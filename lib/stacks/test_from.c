@@ -16,6 +16,7 @@ static struct options *options;
 
 /* Read a text as a file with this name; typed: "--tp 2 ...", from the command line. What the table says: table. */
 static char *table;
+static bool trains;
 static enum status read_text(const char *name, const char *text, const char *ignored, const char *typed) {
     const char *path = test_path(name);
     char *words[16], line[256];
@@ -32,7 +33,7 @@ static enum status read_text(const char *name, const char *text, const char *ign
     for (char *w = strtok(line, " "); w; w = strtok(NULL, " ")) words[n++] = w;
     assert_ok(options_parse(options, n, words));
     FILE *out = open_memstream(&table, &size);
-    enum status status = from_read(path, ignored, false, &train_recipe, options, out);
+    enum status status = from_read(path, ignored, trains, &train_recipe, options, out);
     fclose(out);
     return status;
 }
@@ -104,12 +105,27 @@ TEST(test_a_config_json_that_cannot_be_said) {
     assert_row("is_causal", "ignored");
     assert_fails(read_text("config.json", LLAMA "\"rms_norm_eps\": 1e-05}", "mlp_biass", ""), E_USAGE,
                  "ignore=mlp_biass", "no such key");
+    assert_fails(read_text("config.json", other, "is_causal,partial_rotary_facto", ""), E_USAGE,
+                 "ignore=partial_rotary_facto", "no such key");
     assert_fails(read_text("config.json", GPT2 ", \"attn_pdrop\": 0.2}", "", ""), E_FORMAT, "another dropout",
                  "--ignore attn_pdrop");
     assert_fails(read_text("config.json", LLAMA "\"rms_norm_eps\": 1e-05, \"attention_dropout\": 0.1}", "", ""),
                  E_FORMAT, "dropout of attention alone");
     assert_fails(read_text("config.json", "{\"model_type\": \"mamba\"}", "", ""), E_FORMAT, "model_type is mamba",
                  "reads gpt2, llama, mistral, qwen2, qwen3, olmo2, mixtral, bert, t5");
+}
+
+/* A refusal of another kind of file lists the kinds; a value that the table cuts ends with dots. */
+TEST(test_a_folder_or_another_text) {
+    char path[4096];
+    assert_fails(read_text("README.md", "# A title\n\nSome *text*, and: more: colons\n", "", ""), E_FORMAT,
+                 "--from reads config.json");
+    snprintf(path, sizeof path, "%s", test_path("README.md"));
+    *strrchr(path, '/') = 0;
+    assert_fails(from_read(path, "", false, &train_recipe, options, NULL), E_DATA, "is a folder", "config.json");
+    assert_ok(read_text("config.json", LLAMA "\"_name_or_path\": \"a/name/with/more/characters/than/the/table/has/in/"
+                        "its/column/of/values\"}", "", ""));
+    assert_non_null(strstr(table, "a/name/with/more/characters/than/the/table/has/in/its/co... does not"));
 }
 
 /* The command line wins; two files that differ, or a preset and a file of sizes, are refused. */
@@ -155,14 +171,23 @@ TEST(test_what_only_the_shell_knows) {
                  "tensor-model-parallel-size");
     assert_ok(read_text("run.sh", "pretrain " SIZES "--tensor-model-parallel-size $1", "", "--vocab 50304 --tp 2"));
     assert_row("tensor-model-parallel-size", "typed");
+    assert_fails(read_text("run.sh", "if x; then\n A=(--sequence-parallel)\nfi\np " SIZES "${A[@]}", "", typed),
+                 E_FORMAT, "sequence-parallel is $A");
+    assert_fails(read_text("run.sh", "if x; then\n A=\"--swiglu\"\nelse\n A=\"--bf16\"\nfi\np " SIZES "$A", "", typed),
+                 E_FORMAT, "2 keys cannot be said: bf16, swiglu");
+    assert_ok(read_text("run.sh", "D=()\nif [ $1 = x ]; then\n D+=(--mock-data --split 9,1)\nelse\n "
+                        "D+=(--data-path $2)\nfi\np " SIZES "${D[@]} $@ > log 2>&1", "", "--vocab 50304 --dp 2"));
+    assert_row("data-path", "does not matter here");
+    assert_ok(read_text("run.sh", "srun --container-image x --output=$D/l sh -c \"python -u $D/pretrain_gpt.py $@ "
+                        SIZES "\"\n", "", "--vocab 50304 --dp 2"));
     assert_fails(read_text("run.sh", "TP=1\nif x; then\n TP=2\nfi\np " SIZES "--tensor-model-parallel-size $TP", "",
                            typed), E_FORMAT, "tensor-model-parallel-size");
     assert_fails(read_text("run.sh", "A=\"" SIZES "\"\n[ $X = 1 ] && A=\"$A --sequence-parallel\"\np $A", "", typed),
                  E_FORMAT, "$A");
     assert_fails(read_text("run.sh", "p " SIZES "--num-layers 32", "", typed), E_FORMAT, "num-layers");
     assert_ok(read_text("run.sh", "p " SIZES "--num-layers 24", "", typed));
-    assert_fails(read_text("run.sh", "python a/pretrain_bert.py " SIZES, "", typed), E_FORMAT,
-                 "program is pretrain_bert.py", "--ignore program");
+    assert_fails(read_text("run.sh", "python a/pretrain_vlm.py " SIZES, "", typed), E_FORMAT,
+                 "program is pretrain_vlm.py", "--ignore program");
     assert_fails(read_text("run.sh", "p " SIZES "\nq " SIZES, "", typed), E_FORMAT, "several programs");
     assert_ok(read_text("run.sh", "echo p " SIZES "--num-layers 5\np " SIZES, "", typed));
 }
@@ -180,14 +205,57 @@ TEST(test_keys_that_belong_together) {
     assert_fails(read_text("run.sh", "p --num-layers 2 --hidden-size 64 --num-attention-heads 2 --seq-length 64 "
                            "--max-position-embeddings 64 --micro-batch-size 1 --global-batch-size 8 "
                            "--hidden-dropout 0", "", typed), E_FORMAT, "attention-dropout", "by default");
-    assert_fails(read_text("run.sh", "p " SIZES "--use-rope-scaling", "", typed), E_FORMAT, "use-rope-scaling",
+    assert_fails(read_text("run.sh", "p " SIZES "--qk-clip", "", typed), E_FORMAT, "qk-clip is there",
                  "no option for it");
-    assert_fails(read_text("run.sh", "p " SIZES "--layernorm-epsilon 1e-6", "", typed), E_FORMAT, "layernorm-epsilon");
+    assert_ok(read_text("run.sh", "p " SIZES "--layernorm-epsilon 1e-6 --loss-scale 4096", "", typed));
+    assert_options("norm-eps=1e-06 loss-scale=4096");
+    assert_ok(read_text("run.sh", "p " SIZES LLAMA_KEYS "--use-rope-scaling --rope-scaling-factor 32 --kv-channels 80 "
+                        "--add-qkv-bias --bf16 --grad-reduce-in-bf16", "", typed));
+    assert_options("rope-scaling=llama3:32:8192:1:4 head-dim=80 attention-bias=qkv grad-fp32=off");
+    assert_row("use-rope-scaling", "--rope-scaling");
+    assert_ok(read_text("run.sh", "p " SIZES LLAMA_KEYS "--num-experts 4 --ffn-hidden-size 2816 "
+                        "--moe-ffn-hidden-size 704 --kv-channels 64", "", typed));
+    assert_options("arch=mixtral experts=4 ffn=704");
+    assert_ok(read_text("run.sh", "p " SIZES "--checkpoint-activations --activations-checkpoint-method block "
+                        "--activations-checkpoint-num-layers 2", "", typed));
+    assert_options("recompute=block:2");
+    assert_ok(read_text("run.sh", "p " SIZES "--checkpoint-activations", "", typed));
+    assert_options("recompute=full");
     assert_fails(read_text("run.sh", "p " SIZES, "", ""), E_FORMAT, "vocab-size", "type --vocab");
     assert_ok(read_text("run.sh", "p " SIZES "--recompute-granularity full --recompute-method block "
                         "--recompute-num-layers 1 --pipeline-model-parallel-size 4 "
                         "--num-layers-per-virtual-pipeline-stage 3", "", typed));
     assert_options("recompute=block:1 pp=4 chunks=2 schedule=interleaved");
+}
+
+/* BERT and T5 of Megatron-LM: their sizes are read, and a training refuses them. --noise makes T5's two lengths. */
+TEST(test_bert_and_t5_of_megatron) {
+    static const char t5[] = "python pretrain_t5.py --encoder-num-layers 12 --decoder-num-layers 12 --hidden-size 768 "
+        "--num-attention-heads 12 --kv-channels 64 --ffn-hidden-size 3072 --encoder-seq-length 512 "
+        "--decoder-seq-length 128 --max-position-embeddings 512 --micro-batch-size 4 --global-batch-size 32 "
+        "--vocab-size 28996 --vocab-extra-ids 100 --bf16 --lr-decay-style cosine ";
+    assert_ok(read_text("run.sh", "python pretrain_bert.py " SIZES "--bert-no-binary-head", "",
+                        "--vocab 30522 --dp 8"));
+    assert_options("arch=bert layers=24 hidden=1024 heads=16 seq=2048 norm-eps=1e-05");
+    assert_ok(read_text("run.sh", t5, "", "--dp 8"));
+    assert_options("arch=t5 layers=24 ffn=3072 seq=576 noise=0.16666667 vocab=29184");   /* 96 + 32 spans of 576 */
+    trains = true;
+    assert_fails(read_text("run.sh", t5, "", "--dp 8"), E_FORMAT, "program is pretrain_t5.py", "plan, show and budget");
+    trains = false;
+}
+
+/* The files of Megatron-LM's own tests: arguments by name, true is a flag. */
+TEST(test_a_yaml_of_megatron_is_options) {
+    static const char sizes[] = "ENV_VARS:\n  NCCL_ALGO: Ring\nMODEL_ARGS:\n  --num-layers: 12\n  --hidden-size: 512\n"
+        "  --num-attention-heads: 8\n  --seq-length: 1024\n  --max-position-embeddings: 1024\n  --bf16: true\n"
+        "  --micro-batch-size: 4\n  --global-batch-size: 32\n  --fp16: false\n  --data-path: ${DATA_PATH}/";
+    assert_ok(read_text("model_config.yaml", sizes, "", "--vocab 50304 --dp 8"));
+    assert_options("arch=gpt layers=12 hidden=512 seq=1024 precision=bf16 dropout=0.1");
+    char bert[1024];
+    snprintf(bert, sizeof bert, "%smy-bert_text\n", sizes);
+    assert_fails(read_text("model_config.yaml", bert, "", "--vocab 30522 --dp 8"), E_FORMAT, "--arch bert");
+    assert_ok(read_text("model_config.yaml", bert, "", "--vocab 30522 --dp 8 --arch bert"));
+    assert_options("norm-eps=1e-05 layers=12");
 }
 
 /* ---- files of DeepSpeed, torchtitan, nanotron ---- */
@@ -205,6 +273,24 @@ TEST(test_a_ds_config_is_options) {
     assert_options("beta2=0.999 weight-decay=0 lr=0.001 precision=fp32");
     assert_fails(read_text("ds.json", "{\"train_batch_size\": 8, \"optimizer\": {\"type\": \"Adam\", \"params\": "
         "{\"bias_correction\": false}}}", "", ""), E_FORMAT, "bias_correction is false");
+    assert_ok(read_text("ds.json", "{\"train_batch_size\": 8, \"gradient_accumulation_steps\": \"auto\", "
+        "\"gradient_clipping\": \"auto\", \"bf16\": {\"enabled\": \"auto\"}, \"optimizer\": {\"type\": \"AdamW\", "
+        "\"params\": {\"lr\": \"auto\"}}, \"x\": {\"shared_parameters\": {\"enabled\": false}, \"y\": {\"z\": 1}}}",
+        "", "--precision bf16"));
+    assert_row("gradient_accumulation_steps", "follows from --global-batch");
+    assert_row("x.y.z", "does not matter here");
+    assert_fails(read_text("ds.json", "{\"train_batch_size\": 8, \"x\": {\"enabled\": true, \"y\": 1}}", "", ""),
+                 E_FORMAT, "2 keys cannot be said: x.enabled, x.y");
+    assert_ok(read_text("ds.json", "{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 3, "
+        "\"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"/tmp\"}, "
+        "\"offload_param\": {\"device\": \"nvme\"}}}", "", ""));
+    assert_options("zero=3 offload=params offload-to=disk offload-path=/tmp");
+    assert_ok(read_text("ds.json", "{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 2, "
+        "\"cpu_offload\": true}}", "", ""));
+    assert_options("zero=2 offload=optimizer");
+    assert_fails(read_text("ds.json", "{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 3, "
+        "\"offload_optimizer\": {\"device\": \"cpu\"}, \"offload_param\": {\"device\": \"nvme\"}}}", "", ""), E_FORMAT,
+        "offload_param.device is nvme", "another place");
     assert_fails(read_text("ds.json", "{\"x\": 1}", "", ""), E_FORMAT, "no model_type", "zero_optimization");
 }
 
@@ -219,7 +305,29 @@ TEST(test_a_toml_of_torchtitan_is_options) {
                    "precision=bf16 grad-fp32=on");
     assert_fails(read_text("a.toml", TITAN "[activation_checkpoint]\nmode = \"full\"\n", "", ""), E_FORMAT,
                  "type --dp or --global-batch");
-    assert_fails(read_text("a.toml", TITAN, "", "--dp 8"), E_FORMAT, "selective_ac_option", "every second layer");
+    assert_ok(read_text("a.toml", TITAN, "", "--dp 8"));           /* every second layer, by default */
+    assert_options("recompute=block:16 rope-scaling=llama3:8:8192:1:4");
+    assert_ok(read_text("a.toml", "[model]\nname = \"llama3\"\nflavor = \"405B\"\ntokenizer_path = \"x\"\n"
+                        "norm_type = \"rmsnorm\"\n[lr_scheduler]\ndecay_type = \"cosine\"\n[training]\nbatch_size = 1\n"
+                        "seq_len = 8192\ntensor_parallel_degree = 8\ncompile = true\nwarmup_steps = 600\n"
+                        "[experimental]\npipeline_parallel_degree = 2\n[activation_checkpoint]\nmode = \"selective\"\n"
+                        "selective_ac_option = \"9\"\n", "", "--dp 8 --vocab 128256"));   /* v0.1.0's names */
+    assert_options("arch=llama layers=126 hidden=16384 heads=128 kv-heads=8 ffn=53248 tie=off rope-theta=500000 tp=8 "
+                   "pp=2 warmup=600 recompute=block:7");
+    assert_string_equal(value("rope-scaling"), "none (not the file's)");
+    assert_ok(read_text("a.toml", "[model]\nname = \"qwen3\"\nflavor = \"8B\"\n[training]\nseq_len = 4096\n"
+                        "local_batch_size = 1\n[parallelism]\ndata_parallel_replicate_degree = 2\n"
+                        "data_parallel_shard_degree = 8\n", "", ""));
+    assert_options("model=qwen3-8b seq=4096 dp=16 zero=3 shard=8 recompute=block:18 global-batch=16");
+    assert_string_equal(value("rope-scaling"), "none (not the file's)");
+    assert_ok(read_text("a.toml", "[model]\nname = \"qwen3\"\nflavor = \"32B\"\n[training]\nseq_len = 4096\n"
+                        "local_batch_size = 1\n", "", "--dp 8"));
+    assert_options("layers=64 hidden=5120 heads=64 kv-heads=8 head-dim=128 ffn=25600 qk-norm=head norm-eps=1e-06 "
+                   "rope-theta=1000000 vocab=151936 tie=off");
+    assert_fails(read_text("a.toml", TITAN "[parallelism]\ndata_parallel_replicate_degree = 2\n", "", "--dp 8"),
+                 E_FORMAT, "data_parallel_shard_degree", "-1");
+    assert_fails(read_text("a.toml", "[model]\nname = \"llama3\"\nflavor = \"9B\"\n", "", "--dp 8"), E_FORMAT,
+                 "model.flavor is 9B", "8B, 70B, 405B and debugmodel");
     assert_ok(read_text("a.toml", TITAN "[lr_scheduler]\nwarmup_steps = 2_000\n[activation_checkpoint]\nmode = 'none'\n"
                         "[parallelism]\nfsdp_reshard_after_forward = \"default\"\npipeline_parallel_degree = 2\n", "",
                         "--dp 8"));
@@ -238,8 +346,16 @@ TEST(test_a_yaml_of_nanotron_is_options) {
     assert_ok(read_text("a.yaml", NANOTRON "    rms_norm_eps: 1.0e-05\n    rope_scaling: null\n", "", ""));
     assert_options("arch=llama layers=16 hidden=512 heads=8 kv-heads=4 ffn=1536 seq=1024 vocab=32000 tie=off dp=2 tp=4 "
                    "pp=2 sp=on zero=1 micro-batch=4 global-batch=64 grad-fp32=on precision=bf16");
-    assert_fails(read_text("a.yaml", NANOTRON "    rms_norm_eps: 1e-06\n", "", ""), E_FORMAT, "rms_norm_eps");
-    assert_fails(read_text("a.yaml", NANOTRON, "", ""), E_FORMAT, "rms_norm_eps", "default");
+    assert_ok(read_text("a.yaml", NANOTRON "    rms_norm_eps: 2e-06\n    rope_theta: 500000.0\n", "", ""));
+    assert_options("norm-eps=2e-06 rope-theta=500000");
+    assert_ok(read_text("a.yaml", NANOTRON "general:\n  seed: 70_000\n", "", ""));    /* YAML's digits in groups */
+    assert_options("seed=70000");
+    assert_ok(read_text("a.yaml", NANOTRON, "", ""));              /* its default */
+    assert_options("norm-eps=1e-06");
+    assert_ok(read_text("a.yaml", NANOTRON "    is_qwen2_config: true\n    attention_bias: true\n    rope_scaling:\n"
+                        "      factor: 32.0\n", "", ""));
+    assert_options("arch=llama attention-bias=qkv");
+    assert_row("model.model_config.rope_scaling.factor", "does not matter here");
     assert_fails(read_text("a.yaml", "a: [1\nb: }", "", ""), E_FORMAT, "not YAML");
     assert_fails(read_text("a.yaml", "a: 1\n", "", ""), E_FORMAT, "no kind that --from reads");
 }
@@ -317,6 +433,7 @@ TEST(test_what_plan_writes_is_read_back) {
     there_and_back(STACK_TORCHTITAN, "train.toml:", typed, "", " model dp zero sp recompute seq grad-fp32" LAID);
     snprintf(typed, sizeof typed, "%s --zero 1 --recompute full --grad-fp32 on", llama);
     there_and_back(STACK_NANOTRON, "config.yaml:", typed, "", SIZED LAID " vocab sp zero recompute grad-fp32 dp");
+    assert_string_equal(value("norm-eps"), "0 (not the file's)");  /* 1e-5, which is not its default */
 }
 
 /* Norms that a stack has no key for are listed. */
@@ -347,8 +464,9 @@ TEST(test_norms_without_a_key_are_named) {
     }
 }
 
-TESTS(unit_test(test_what_plan_writes_is_read_back), unit_test(test_norms_without_a_key_are_named),
-      unit_test(test_a_launch_script_is_options),
+TESTS(unit_test(test_a_folder_or_another_text), unit_test(test_bert_and_t5_of_megatron),
+      unit_test(test_a_yaml_of_megatron_is_options), unit_test(test_what_plan_writes_is_read_back),
+      unit_test(test_norms_without_a_key_are_named), unit_test(test_a_launch_script_is_options),
       unit_test(test_what_only_the_shell_knows), unit_test(test_keys_that_belong_together),
       unit_test(test_a_ds_config_is_options), unit_test(test_a_toml_of_torchtitan_is_options),
       unit_test(test_a_yaml_of_nanotron_is_options),
