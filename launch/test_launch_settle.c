@@ -62,6 +62,9 @@ TEST(test_what_config_files_say_is_in_the_words) {
     settled("train --config=@", path, &before, &after);
     assert_int_equal(after.steps, 7);
     assert_string_equal(settled("train --dp 2", path, &before, &after), "train --dp=2");
+    assert_non_null(strstr(settled("train --config demo", path, &before, &after), " --eval-every=100"));   /* by name */
+    assert_non_null(strstr(settled("train --from @ --ignore a --ignore b", path, &before, &after), " --ignore=a,b"));
+    assert_string_equal(train_options(&after)->from, path);        /* a rank that starts again reads the file, too */
 }
 
 /* A value of 160 characters in a config file is not cut. */

@@ -78,9 +78,18 @@ report "plan_searches" $?
 report "plan_says_why_others_lose" $?
 
 grep -q "^the first of these" "$work/out" &&
-    grep -Eq "^  mpirun -n 8 build/trivium train --layers 8 .* --dp [0-9]+ --tp " "$work/out" &&
+    grep -Eq "^  mpirun -n 8 [^ ]*trivium train --layers 8 .* --dp [0-9]+ --tp " "$work/out" &&
     grep -q "bandwidth of the outermost level" "$work/out"
 report "plan_says_what_to_type_and_what_it_rests_on" $?
+
+# The fastest of the ties is listed, also if others need less memory.
+"$B/trivium" plan --model gpt2-1558m --cluster dgx-a100 --gpus 8 --global-batch 64 --top 2 >"$work/out" 2>&1
+fastest=$(sed -n 's/^what the fastest, \(.*\), rests on.*/\1/p' "$work/out")
+[ "$(grep -c ' mfu ' "$work/out")" = 2 ] && [ -n "$fastest" ] && grep ' mfu ' "$work/out" | grep -qF "$fastest"
+report "plan_lists_the_fastest" $?
+"$B/trivium" show memory "${model[@]}" --device cuda --precision bf16 --micro-batch 4 2>&1 |
+    grep -q " parameters, precision bf16, micro-batch 4; "
+report "show_memory_says_precision_and_micro_batch" $?
 
 "$B/trivium" plan "${model[@]}" --gpus 8 --top 3 --json >"$work/search.json" 2>"$work/err" &&
     python3 - "$work/search.json" <<'P'

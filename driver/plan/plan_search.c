@@ -7,6 +7,7 @@
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "lib/base/clock.h"
+#include "lib/base/configs.h"
 #include "lib/base/integer.h"
 #include "lib/base/output.h"
 #include "lib/base/replace.h"
@@ -58,7 +59,7 @@ static void write_command(FILE *f, const struct answer *a, const struct layout *
     if (*a->cluster->stack.name) {
         stack_write_command(&a->cluster->stack, a->options, a->asked->plan.arch->name, text, f);
     } else {
-        fprintf(f, "  mpirun -n %" PRId64 " build/trivium train", a->asked->gpus);
+        fprintf(f, "  mpirun -n %" PRId64 " %s train", a->asked->gpus, configs_program());
         options_each(a->options, write_given, &typed);
         fprintf(f, " %s\n", text);
     }
@@ -105,8 +106,7 @@ static void print_tipping(const struct answer *a, enum assumption what) {
     char text[192];
     printf("  %-37s ", plan_assumption_name(what));
     plan_write_now(stdout, what, t);
-    printf("   ");
-    plan_write_tipping(stdout, what, t);
+    printf("   "), plan_write_tipping(stdout, what, t);
     if (t->beyond != 0) printf(": %s", layout_text(&t->other, text, sizeof text));
     printf("\n");
 }
@@ -127,8 +127,7 @@ static void print_list(const struct answer *a) {
            "  backward runs again, also what sp gathers again; tp, cp, ep: exchanges in rows; dp: sums of gradients;\n"
            "  gather: of sharded weights; optim: the update, with what is summed at the end; offload: to the host and\n"
            "  back, and its update; of exchanges only what nothing hides. bubble, pp: waits for other stages, and\n"
-           "  their messages\n");
-    printf("  ");
+           "  their messages\n  ");
     plan_write_ties(stdout, a->tied, shown_of(a));
     printf("\n");
 }
@@ -139,8 +138,7 @@ static void print_text(const struct answer *a) {
     char text[192];
     measured_print(&a->asked->figures, stdout);
     printf("%s on %" PRId64 " x %s%s%s, global batch %" PRId64 "\n", setup_name(&a->asked->plan), a->asked->gpus,
-           a->cluster->name, *a->cluster->stack.name ? ", " : "", a->cluster->stack.name,
-           a->asked->plan.global_batch);
+           a->cluster->name, *a->cluster->stack.name ? ", " : "", a->cluster->stack.name, a->asked->plan.global_batch);
     printf("%" PRId64 " layouts: %" PRId64 " cannot be, %" PRId64 " do not fit, %" PRId64 " are cut by a bound, "
            "%" PRId64 " timed; %.2f s\n\n",
            n->seen, n->refused, n->too_large + n->no_fit, n->bound, n->priced - n->no_fit, a->seconds);
@@ -253,9 +251,14 @@ static enum status find(struct answer *a) {
     for (int i = 0; i < shown_of(a); i++)
         TRY(choose_refine(&train_recipe, p, a->fixed, !*a->cluster->stack.name, a->cluster, &s->best[i]));
     a->tied = explain_order(s);
-    a->fastest = s->n_best ? &s->best[0] : NULL;
+    int fastest = 0, last = shown_of(a) - 1;
     for (int i = 1; i < s->n_best; i++)
-        if (s->best[i].price.step_s < a->fastest->price.step_s) a->fastest = &s->best[i];
+        if (s->best[i].price.step_s < s->best[fastest].price.step_s) fastest = i;
+    if (last > 0 && last < fastest) {                    /* of ties, the fastest is among those that are shown */
+        const struct found moved = s->best[fastest];
+        s->best[fastest] = s->best[last], s->best[last] = moved, fastest = last;
+    }
+    a->fastest = s->n_best ? &s->best[fastest] : NULL;
     return explain_tipping(&train_recipe, p, a->fixed, a->cluster, s, a->tipping);
 }
 
@@ -264,8 +267,8 @@ static enum status draw_with(struct answer *a, const char *command) {
     struct search *s = &a->found;
     const struct plan_page page = {
         .asked = &a->asked->plan, .fixed = a->fixed, .cluster = a->cluster, .ranks = a->asked->gpus, .search = s,
-        .n_shown = shown_of(a), .n_tied = a->tied,
-        .fastest = a->fastest, .tipping = a->tipping, .dots = &a->dots, .command = command};
+        .n_shown = shown_of(a), .n_tied = a->tied, .fastest = a->fastest, .tipping = a->tipping, .dots = &a->dots,
+        .command = command};
     for (int i = 0; i < s->n_best; i++) plan_dots_put(&a->dots, &s->best[i]);
     json_t *json;
     TRY(plan_dots_price_the_rest(&a->dots, &train_recipe, page.asked, a->fixed, a->cluster));
@@ -316,8 +319,7 @@ enum status plan_search_is_of_one_training(const struct plan *p) {
     const int64_t steps = plan_number(p, "local-steps");
     if (steps == 0) return OK;
     return FAIL(E_CONFIG, "local-steps=%" PRId64 " trains otherwise for every dp, and a search compares layouts that "
-                          "train alike; give plan a layout without --gpus, or leave local-steps out",
-                steps);
+                          "train alike; give plan a layout without --gpus, or leave local-steps out", steps);
 }
 
 enum status plan_search_fixed(const struct options *o, const struct plan *p, unsigned *fixed) {

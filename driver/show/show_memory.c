@@ -5,6 +5,7 @@
 #include "driver/command.h"
 #include "driver/recipe.h"
 #include "driver/report/report.h"
+#include "driver/show/show_views.h"
 #include "lib/cost/activations.h"
 #include "lib/run/sent.h"
 #include <inttypes.h>
@@ -199,11 +200,11 @@ enum status show_memory(const struct plan *plan, bool json, int timeline_rank) {
     struct memory_line largest = {0}, most_disk = {0};
     enum status status = OK;
     if (!json) {
-        printf("%" PRId64 " parameters; planned bytes of a rank, by role: param weights, grad gradients, optim moments "
-                          "and masters,\n"
+        printf("%" PRId64 " parameters, precision %s, micro-batch %" PRId64 "; planned bytes of a rank, by role: "
+               "param weights, grad gradients, optim moments and masters,\n"
                "act activations and their gradients, comm buckets, gathered weights and staging, work scratch of "
                "kernels, save checkpoints\n rank ",
-               plan->arch->n_params(plan));
+               plan->arch->n_params(plan), show_precision(plan), plan->micro_batch);
         for (int d = N_DIMS; d-- > 0;)
             if (mesh_dim_is_shown((enum mesh_dim)d, plan->mesh.at[d])) printf(" %3s", mesh_dim_name(d));
         for (enum role role = 0; role < N_ROLES; role++) printf(" %12s", role_name(role));

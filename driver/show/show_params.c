@@ -27,13 +27,11 @@ static enum status refuse_the_rest(const struct plan *plan) {
                     plan->mesh.tp, plan->mesh.pp, plan->mesh.tp * plan->mesh.pp);
     if (plan->mesh.ep > 1)
         return FAIL(E_CONFIG, "params counts what all replicas share, and ep=%" PRId64 " shards experts; leave ep or "
-                              "params out",
-                    plan->mesh.ep);
+                              "params out", plan->mesh.ep);
     const int64_t local_steps = plan_number(plan, "local-steps"), zero = plan_number(plan, "zero");
     if (local_steps && zero)
         return FAIL(E_CONFIG, "local-steps=%" PRId64 " has states that replicas do not share, and zero=%" PRId64
-                              " shards what they share; leave one of them out",
-                    local_steps, zero);
+                              " shards what they share; leave one of them out", local_steps, zero);
     if (plan_number(plan, "offload"))
         return FAIL(E_CONFIG, "params counts bytes on the device, and offload moves some to the host; leave offload or "
                               "params out");
@@ -52,9 +50,8 @@ static enum status settle(struct plan *plan) {
     return OK;
 }
 
-static const char *precision_name(const struct plan *plan) {
-    static const char *const names[] = {"fp32", "fp64", "bf16", "fp16"};
-    return names[plan->precision];
+const char *show_precision(const struct plan *plan) {
+    return (const char *const[]){"fp32", "fp64", "bf16", "fp16"}[plan->precision];
 }
 
 static json_t *bytes_json(struct state_bytes x) {
@@ -65,9 +62,8 @@ static json_t *bytes_json(struct state_bytes x) {
 static enum status print_json(const struct plan *plan, double params, struct state_bytes x) {
     return command_print(json_pack("{s:I, s:I, s:I, s:s, s:o, s:I}", "parameters", (json_int_t)params, "dp",
                                    (json_int_t)(plan->mesh.dp ? plan->mesh.dp : 1), "zero",
-                                   (json_int_t)plan_number(plan, "zero"), "precision", precision_name(plan), "bytes",
-                                   bytes_json(x), "total", (json_int_t)(x.weight + x.grad + x.optim)),
-                         JSON_INDENT(2));
+                                   (json_int_t)plan_number(plan, "zero"), "precision", show_precision(plan), "bytes",
+                                   bytes_json(x), "total", (json_int_t)(x.weight + x.grad + x.optim)), JSON_INDENT(2));
 }
 
 static void print_line(const struct plan *plan, double params, struct state_bytes x) {
@@ -75,7 +71,7 @@ static void print_line(const struct plan *plan, double params, struct state_byte
     if (plan->mesh.cp > 1) snprintf(cp, sizeof cp, " cp=%" PRId64, plan->mesh.cp);
     printf("%.0f parameters, dp=%" PRId64 "%s zero=%" PRId64 " %s: a rank keeps %.4g GB (1e9 bytes) of model states: "
            "%.4g param + %.4g grad + %.4g optim\n",
-           params, plan->mesh.dp ? plan->mesh.dp : 1, cp, plan_number(plan, "zero"), precision_name(plan),
+           params, plan->mesh.dp ? plan->mesh.dp : 1, cp, plan_number(plan, "zero"), show_precision(plan),
            (x.weight + x.grad + x.optim) / 1e9, x.weight / 1e9, x.grad / 1e9, x.optim / 1e9);
 }
 
@@ -98,8 +94,7 @@ enum status show_params_page(const struct plan *asked, double params, const char
     const int64_t local_steps = plan_number(&plan, "local-steps");
     if (local_steps)
         return FAIL(E_CONFIG, "the page is of zero's stages, which local-steps=%" PRId64 " excludes; leave "
-                              "local-steps or out out",
-                    local_steps);
+                              "local-steps or out out", local_steps);
     TRY(settle(&plan));
     json_t *stages = json_array();
     for (int zero = 0; zero < N_STAGES; zero++) {
@@ -108,7 +103,7 @@ enum status show_params_page(const struct plan *asked, double params, const char
     }
     snprintf(title, sizeof title, "Model states of a rank: %.4g%s parameters, dp=%" PRId64 ", %s",
              params < 1e9 ? params : params / 1e9, params < 1e9 ? "" : " billion", plan.mesh.dp ? plan.mesh.dp : 1,
-             precision_name(&plan));
+             show_precision(&plan));
     return report_page(dir, "memory", json_pack("{s:s, s:s, s:o}", "kind", "states", "title", title, "stages", stages),
                        json);
 }

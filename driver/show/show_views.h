@@ -22,6 +22,7 @@ enum status show_mesh(const struct plan *, bool json);
  *  the formulas of zero/zero.h: no model, no activations, no padding. plan need not be settled.
  *  @errors E_CONFIG for options that are not in the formulas: tp, pp, offload  @collective{none} */
 enum status show_params(const struct plan *, double params, bool json);
-
+/** @return "fp32", ... of a settled plan  @collective{none} */
+const char *show_precision(const struct plan *);
 /** Write a page that draws these bytes for all four ZeRO stages. @errors as show_params; E_IO  @collective{none} */
 enum status show_params_page(const struct plan *, double params, const char *dir, bool json);

@@ -1,5 +1,7 @@
+#define _GNU_SOURCE /* program_invocation_name */
 #include "lib/base/configs.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +17,14 @@ static bool folder_of_program(char folder[PATH_MAX]) {
         *slash = 0;
     }
     return true;
+}
+
+const char *configs_program(void) {
+#ifdef __wasm__
+    return "build/trivium";                                        /* planner/explorer */
+#else
+    return program_invocation_name;
+#endif
 }
 
 bool configs_find(const char *name, char *path, size_t size) {

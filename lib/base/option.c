@@ -1,8 +1,11 @@
 /* The joined tables, precedence, and the command line. */
+#include "lib/base/configs.h"
 #include "lib/base/option_private.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void *field_of(const struct options *o, int index) {
     return (char *)o->target + o->option[index]->at;
@@ -164,7 +167,11 @@ enum status options_parse(struct options *o, int argc, char *const *argv) {
         const char *value = value_of(name + length, argc, argv, &i);
         if (config) {
             if (!value || !*value) return FAIL(E_USAGE, "--config has no value; name an ini file");
-            TRY(options_read_file(o, value));
+            char path[PATH_MAX], installed[PATH_MAX];
+            snprintf(path, sizeof path, "%s.ini", value);
+            bool found = !strpbrk(value, "/.") && access(value, R_OK) &&
+                         configs_find(path, installed, sizeof installed);
+            TRY(options_read_file(o, found ? installed : value));
             continue;
         }
         if (!value && o->option[index]->type != OPTION_BOOL) return missing_value(o->option[index]);
