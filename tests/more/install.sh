@@ -84,6 +84,8 @@ version=$("$program" --version | sed 's/trivium //')
 {
     grep -q "^version: $version\$" CITATION.cff || echo "CITATION.cff: not $version"
     grep -q "^## $version\b" CHANGELOG.md || echo "CHANGELOG.md: no heading $version"
+    grep -q "^date-released: \"$(sed -n "s/^## $version, //p" CHANGELOG.md)\"\$" CITATION.cff ||
+        echo "CITATION.cff: not CHANGELOG.md's date"
     grep -q "^Version: $version\$" "$of_root/lib/pkgconfig/trivium.pc" || echo "trivium.pc: not $version"
 } >"$work/said"
 [ ! -s "$work/said" ]
