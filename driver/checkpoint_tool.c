@@ -99,13 +99,13 @@ static enum status target_of(const struct model_format *f, const char *said, cha
 /* Write the model's file; for Hugging Face also the ids of special tokens, and the tokenizer's files. */
 static enum status export_to(const struct model_format *f, const struct checkpoint_reader *r, enum dtype dtype,
                              const char *tokenizer, const char *path) {
-    struct hf_tokens tokens = {NULL, NULL, NULL};
+    struct hf_tokens tokens = {NULL, NULL, NULL, ""};
     struct checkpoint_model m = checkpoint_model_of(r);
     if (!f->model_type && tokenizer[0])
         return FAIL(E_USAGE, "tokenizer=%s, and %s files have none next to them: leave it out", tokenizer, f->name);
-    enum status status = f->model_type ? hf_tokens_init(&tokens, &m, tokenizer) : OK;
+    enum status status = f->model_type ? hf_tokens_init(&tokens, &m, tokenizer, checkpoint_folder(r)) : OK;
     if (status == OK) status = f->export(r, dtype, path);
-    if (status == OK && f->model_type) status = hf_tokens_write(&tokens, tokenizer, path);
+    if (status == OK && f->model_type) status = hf_tokens_write(&tokens, path);
     hf_tokens_fini(&tokens);
     return status == OK ? durable_name(path) : status;
 }

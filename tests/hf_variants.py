@@ -94,6 +94,7 @@ TURNS = SCALED + [{}, {"rope_type": "default"}, {"type": "default"}, {"rope_type
                   {"full_attention": {"rope_theta": 200.0, "rope_type": "default"}}, "default", 4.0]
 OTHERS = {"model_type": ["mistral", "qwen2", "gpt_neo", "roberta", "mt5", "Llama", "", 5],
           "activation_function": ACTIVATIONS, "hidden_act": ACTIVATIONS, "dense_act_fn": ACTIVATIONS,
+          "is_gated_act": [True, False, 0, "true"],
           "feed_forward_proj": ACTIVATIONS + ["gated-gelu", "gated-silu", "gated-relu", "gated-gelu_new", "gated-",
                                               "gated", "gated-gelu-new"],
           "position_embedding_type": ["relative_key", "relative_key_query"],

@@ -56,7 +56,7 @@ there_and_back() { # NAME RANKS LAYOUT OPTIONS...
 }
 apart() { mkdir "$1" && (cd "$1" && there_and_back "$@"); }
 apart gpt 2 "--tp 2"
-apart gpt_with_a_head_and_another_ffn 2 "--tp 2" --tie off --ffn 96 --activation gelu
+apart gpt_with_a_head_and_another_ffn 2 "--tp 2" --tie off --ffn 96 --activation relu
 apart llama 2 "--tp 2" --arch llama --tie off --kv-heads 2 --ffn 96
 apart llama_of_other_sizes_than_tiny 2 "--tp 2" --arch llama --tie on --kv-heads 0 --ffn 0 --rope-theta 500
 apart mixtral 4 "--dp 2 --ep 2 --tp 2" --arch mixtral --tie off --kv-heads 2 --ffn 96 --experts 4
@@ -107,7 +107,8 @@ stranger() { # NAME WORDS CONFIG
     else echo "not ok $1: $(said)"; fi
 }
 stranger another_model_is_called_by_its_name \
-    "model_type gemma2; import reads gpt2, llama, mistral, qwen2, qwen3, olmo2, mixtral, bert, t5" '{"model_type": "gemma2"}'
+    "model_type gemma2; import reads gpt2, llama, mistral, qwen2, qwen3, olmo2, mixtral, bert, t5" \
+    '{"model_type": "gemma2"}'
 stranger what_is_no_json_is_no_gpt2 "config.json is not JSON" '{"model_type": "llama", "rope_theta": NaN}'
 
 # ---- what an export says of tokens ----
@@ -143,6 +144,30 @@ mkdir whole && echo '{"eos_token": "<|im_end|>"}' >whole/tokenizer_config.json &
     echo '{"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 511, "content": "<|im_end|>"}]}' >whole/tokenizer.json
 exports of-512 --to hf wholes/ --tokenizer whole
 says an_id_of_an_added_token wholes '"bos_token_id": null"eos_token_id": 511"pad_token_id": null'
+# What a published model says of tokens is kept by import, goes along in training, and comes back.
+mkdir -p published && cp with/* published && sed -i 's/"eos_token_id": 0/"eos_token_id": [9, 7]/
+    s/"pad_token_id": null/"pad_token_id": -1/' published/config.json
+comes_back() { # NAME CHECKPOINT FOLDER
+    exports "$2" --to hf "$3/"
+    if ! diff <(tr -d '\n ' <published/config.json | grep -o '"eos_token_id":[^]]*') \
+        <(tr -d '\n ' <"$3/config.json" | grep -o '"eos_token_id":[^]]*') >diffs; then
+        echo "not ok $1: $(said) $(cat diffs)"
+    elif ! cmp -s published/vocab.json "$3/vocab.json" || ! cmp -s published/merges.txt "$3/merges.txt"; then
+        echo "not ok $1: no tokenizer in $(ls "$3" | tr '\n' ' ')"
+    else echo "ok $1"; fi
+}
+"$trivium" checkpoint import --from hf published --to taken >log 2>&1
+comes_back ids_and_a_tokenizer_are_imported taken taken-out
+if grep -q '"pad_token_id": null' taken-out/config.json; then echo "ok an_id_that_is_no_token_is_left_out"
+else echo "not ok an_id_that_is_no_token_is_left_out: $(said)"; fi
+begin --init taken --vocab 512 --save first
+comes_back they_go_along_in_training first first-out
+STEPS=4 begin --resume first --vocab 512 --save first --save-every 1 --keep 1
+comes_back they_go_along_when_steps_are_removed first last-out
+begin --layers 1 --hidden 32 --heads 4 --seq 16 --vocab 512 --save fresh
+exports fresh --to hf fresh-out/
+says another_run_has_no_ids_of_it fresh-out '"bos_token_id": null"eos_token_id": null"pad_token_id": null'
+
 refuses_export() { # NAME WORDS WORDS-OF-EXPORT...
     if exports "${@:3}"; then echo "not ok $1: it was exported"
     elif grep -q "$2" log; then echo "ok $1"

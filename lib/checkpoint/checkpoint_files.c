@@ -1,6 +1,8 @@
 #include "lib/checkpoint/checkpoint_files.h"
 
 #include "lib/base/durable.h"
+#include "lib/base/input.h"
+#include "lib/base/log.h"
 #include "lib/base/shared.h"
 #include <ctype.h>
 #include <dirent.h>
@@ -164,4 +166,52 @@ enum status checkpoint_remove_unfinished(const char *save) {
 enum status checkpoint_prune(const char *save, int64_t keep, int64_t spare) {
     TRY(remove_steps(save, true, 0, -1));
     return keep > 0 ? remove_steps(save, false, keep, spare) : OK;
+}
+
+/* ---- what a published model says of tokens ---- */
+
+const char *const checkpoint_token_files[N_TOKEN_FILES] = {
+    "tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model", "vocab.txt", "merges.txt",
+    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
+    "generation_config.json", TOKEN_IDS};
+
+static enum status copy_bytes(FILE *from, FILE *to, const char *path) {
+    char bytes[1 << 14];
+    for (size_t n; (n = fread(bytes, 1, sizeof bytes, from)) > 0;)
+        if (fwrite(bytes, 1, n, to) != n) return FAIL(E_IO, "writing %s: %s", path, strerror(errno));
+    if (ferror(from)) return FAIL(E_IO, "reading what becomes %s: %s", path, strerror(errno));
+    return fflush(to) == 0 && fsync(fileno(to)) == 0 ? OK : FAIL(E_IO, "writing %s: %s", path, strerror(errno));
+}
+
+enum status checkpoint_copy_file(const char *from, const char *path) {
+    FILE *f, *to;
+    TRY(input_file("", from, INPUT_FILE, &f));
+    to = fopen(path, "wbx");
+    enum status status = to ? copy_bytes(f, to, path)
+                            : FAIL(E_IO, "cannot copy %s to %s: %s", from, path, strerror(errno));
+    fclose(f);
+    if (to && fclose(to) != 0 && status == OK) status = FAIL(E_IO, "closing %s: %s", path, strerror(errno));
+    return status;
+}
+
+static char carried[CHECKPOINT_PATH_MAX];
+
+void checkpoint_carry_from(const char *step) { snprintf(carried, sizeof carried, "%s", step); }
+
+/* A link costs nothing, and no one changes these files in place. */
+static enum status carry_file(const char *name, const char *folder) {
+    char from[CHECKPOINT_PATH_MAX], to[CHECKPOINT_PATH_MAX];
+    TRY(checkpoint_path(carried, name, from));
+    TRY(checkpoint_path(folder, name, to));
+    if (access(from, R_OK) != 0 || link(from, to) == 0) return OK;
+    return checkpoint_copy_file(from, to);
+}
+
+void checkpoint_carry(const char *unfinished, const char *final) {
+    for (int i = 0; i < N_TOKEN_FILES && carried[0]; i++) {
+        if (carry_file(checkpoint_token_files[i], unfinished) == OK) continue;
+        log_warn("%s is saved without %s: %s", final, checkpoint_token_files[i], status_message());
+        status_clear();
+    }
+    if (carried[0]) checkpoint_carry_from(final);
 }

@@ -28,3 +28,19 @@ enum status checkpoint_remove_unfinished(const char *save);
 /** Remove all but the `keep` newest steps in SAVE, and everything unfinished except the step `spare`.
  *  @errors E_IO: something could not be removed */
 enum status checkpoint_prune(const char *save, int64_t keep, int64_t spare);
+
+/* ---- what a published model says of tokens ---- */
+
+/* Files in a step's folder that come from a published model's: a tokenizer's, as save_pretrained writes them, and the
+ * ids of special tokens in its config.json. Only the first ones have a vocabulary, and only the last one is ours. */
+enum { N_TOKEN_FILES = 12, N_VOCABULARIES = 5 };
+extern const char *const checkpoint_token_files[N_TOKEN_FILES];
+#define TOKEN_IDS "token_ids.json"
+
+/** Copy a file, flushed. `to` must not exist. @errors E_DATA: no file to copy; E_IO */
+enum status checkpoint_copy_file(const char *from, const char *to);
+/** From now on steps that this process saves have the token files of the folder `step`. "": none. */
+void checkpoint_carry_from(const char *step);
+/** Put them into the folder of a step that will be called `final`; later steps take them from there. A file that cannot
+ *  be put there is left out, with a warning. */
+void checkpoint_carry(const char *unfinished, const char *final);

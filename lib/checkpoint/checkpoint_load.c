@@ -3,6 +3,7 @@
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_data.h"
 #include "lib/checkpoint/checkpoint_gather.h"
+#include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/checkpoint_load.h"
 #include "lib/checkpoint/checkpoint_terms.h"
 #include <inttypes.h>
@@ -214,5 +215,6 @@ enum status checkpoint_load(struct run *r, const char *step, enum checkpoint_par
     }
     if (status == OK && part == CHECKPOINT_ALL) status = fail_agree(mesh, checkpoint_load_terms(r, &m));
     manifest_fini(&m);
+    if (status == OK) checkpoint_carry_from(step);
     return status;
 }

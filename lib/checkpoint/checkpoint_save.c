@@ -3,6 +3,7 @@
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_data.h"
+#include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/checkpoint_latest.h"
 #include "lib/checkpoint/checkpoint_lock.h"
 #include "lib/checkpoint/checkpoint_manifest.h"
@@ -121,6 +122,7 @@ enum status checkpoint_publish(json_t *manifest, const char *save, int64_t step,
     TRY(checkpoint_step_path(save, step, true, unfinished));
     TRY(checkpoint_step_path(save, step, false, final));
     TRY(checkpoint_lock_check(save));
+    checkpoint_carry(unfinished, final);
     TRY(write_manifest(manifest, unfinished, shards, n));
     TRY(checkpoint_lock_check(save));
     TRY(give_name(save, step, unfinished, final));

@@ -44,6 +44,8 @@ struct checkpoint_weight { const char *param; struct shape shape; enum dtype dty
  *  checkpoints are there already; E_IO, E_MEMORY  @collective{none} */
 enum status checkpoint_weights_create(const char *save, const struct checkpoint_model *,
                                       const struct checkpoint_weight *weights, int n, struct checkpoint_writer **out);
+/** The folder that is being written. Borrowed from the writer. */
+const char *checkpoint_weights_folder(const struct checkpoint_writer *);
 /** Append the next bytes of the weights, in the order of the list. @errors E_IO; E_INTERNAL: more than the list has */
 enum status checkpoint_weights_append(struct checkpoint_writer *, const void *from, int64_t bytes);
 /** Flush, rename the folder and make it the latest. *writer becomes NULL in any case. @errors E_IO; E_INTERNAL: bytes

@@ -75,6 +75,8 @@ enum status checkpoint_weights_create(const char *save, const struct checkpoint_
     return status;
 }
 
+const char *checkpoint_weights_folder(const struct checkpoint_writer *w) { return w->unfinished; }
+
 enum status checkpoint_weights_append(struct checkpoint_writer *w, const void *from, int64_t bytes) {
     return safetensors_append(w->file, from, bytes);
 }

@@ -1,7 +1,8 @@
 #include "lib/checkpoint/hf_tokens.h"
 
-#include "lib/base/input.h"
 #include "lib/base/json_file.h"
+#include "lib/base/log.h"
+#include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/hf_config.h"
 #include "lib/checkpoint/hf_files.h"
 #include <errno.h>
@@ -11,11 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Files of a tokenizer, as save_pretrained writes them. The first ones have the vocabulary. */
-static const char *const FILES[] = {"tokenizer.json", "vocab.json", "tokenizer.model", "spiece.model", "vocab.txt",
-                                    "merges.txt", "tokenizer_config.json", "special_tokens_map.json",
-                                    "added_tokens.json", "chat_template.jinja", "generation_config.json"};
-enum { N_FILES = sizeof FILES / sizeof *FILES, N_VOCABULARIES = 5, MOST_BYTES = 128 << 20 };
+enum { MOST_BYTES = 128 << 20 };
 
 /* Published vocabularies, by their size; -1: no such special token. Source: each model's config.json. */
 static const struct known { const char *arch; int64_t vocab; int bos, eos, pad; } KNOWN[] = {
@@ -30,7 +27,7 @@ static void take_known(struct hf_tokens *t, const struct checkpoint_model *m) {
     struct known k = {.bos = -1, .eos = -1, .pad = strcmp(m->arch, "t5") ? -1 : 0};
     for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++)
         if (!strcmp(KNOWN[i].arch, m->arch) && KNOWN[i].vocab == m->vocab) k = KNOWN[i];
-    *t = (struct hf_tokens){id_or_null(k.bos), id_or_null(k.eos), id_or_null(k.pad)};
+    *t = (struct hf_tokens){id_or_null(k.bos), id_or_null(k.eos), id_or_null(k.pad), ""};
 }
 
 static bool is_said(const json_t *x) { return x && !json_is_null(x); }
@@ -64,12 +61,13 @@ static enum status load(const char *folder, const char *name, json_t **out) {
 }
 
 /* What a folder's files say; NULL: there is no such file. */
-struct files { json_t *generation, *vocab, *config, *tokenizer; };
+struct files { json_t *generation, *vocab, *config, *tokenizer, *ids; };
 
 static enum status load_all(struct files *f, const char *folder) {
     TRY(load(folder, "generation_config.json", &f->generation));
     TRY(load(folder, "vocab.json", &f->vocab));
     TRY(load(folder, "tokenizer_config.json", &f->config));
+    TRY(load(folder, TOKEN_IDS, &f->ids));
     return load(folder, "tokenizer.json", &f->tokenizer);
 }
 
@@ -116,7 +114,11 @@ static void take_named(json_t **id, const struct files *f, const char *name) {
     *id = by;
 }
 
+static const char *const IDS[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
+enum { N_IDS = 3 };
+
 static void take_ids(struct hf_tokens *t, const struct files *f) {
+    json_t **const ids[N_IDS] = {&t->bos, &t->eos, &t->pad}, *own;
     const char *end = "<|endoftext|>";
     if (!f->generation) replace(&t->bos, json_object_get(vocab_of(f), end));
     if (!f->generation) replace(&t->eos, json_object_get(vocab_of(f), end));
@@ -126,19 +128,27 @@ static void take_ids(struct hf_tokens *t, const struct files *f) {
     replace(&t->bos, json_object_get(f->generation, "bos_token_id"));
     replace(&t->eos, json_object_get(f->generation, "eos_token_id"));
     replace(&t->pad, json_object_get(f->generation, "pad_token_id"));
+    for (int i = 0; i < N_IDS; i++)
+        if ((own = json_object_get(f->ids, IDS[i]))) json_decref(*ids[i]), *ids[i] = json_incref(own);
 }
 
-static enum status take_folder(struct hf_tokens *t, const struct checkpoint_model *m, const char *folder) {
-    struct files f = {NULL, NULL, NULL, NULL};
-    int n = 0;
-    for (int i = 0; i < N_VOCABULARIES; i++) n += has(folder, FILES[i]);
-    if (!n)
+static bool has_tokenizer(const char *folder) {
+    bool found = false;
+    for (int i = 0; i < N_VOCABULARIES; i++) found |= has(folder, checkpoint_token_files[i]);
+    return found;
+}
+
+/* own: the checkpoint's, which may have ids alone. */
+static enum status take_folder(struct hf_tokens *t, const struct checkpoint_model *m, bool own) {
+    struct files f = {NULL, NULL, NULL, NULL, NULL};
+    if (!own && !has_tokenizer(t->folder))
         return FAIL(E_DATA, "%s has no tokenizer: none of tokenizer.json, vocab.json, tokenizer.model, spiece.model "
-                    "and vocab.txt", folder);
-    enum status status = load_all(&f, folder);
-    if (status == OK) status = check_size(&f, m, folder);
+                    "and vocab.txt", t->folder);
+    enum status status = load_all(&f, t->folder);
+    if (status == OK && !own) status = check_size(&f, m, t->folder);
     if (status == OK) take_ids(t, &f);
     json_decref(f.generation), json_decref(f.vocab), json_decref(f.config), json_decref(f.tokenizer);
+    json_decref(f.ids);
     return status;
 }
 
@@ -160,44 +170,24 @@ static enum status check(const json_t *id, const char *what, const struct checkp
     return status;
 }
 
-enum status hf_tokens_init(struct hf_tokens *t, const struct checkpoint_model *m, const char *folder) {
+enum status hf_tokens_init(struct hf_tokens *t, const struct checkpoint_model *m, const char *folder,
+                           const char *step) {
     take_known(t, m);
-    if (!folder[0]) return OK;
-    TRY(take_folder(t, m, folder));
-    TRY(check(t->bos, "bos_token_id", m, folder));
-    TRY(check(t->eos, "eos_token_id", m, folder));
-    return check(t->pad, "pad_token_id", m, folder);
+    t->folder = folder[0] ? folder : step;
+    TRY(take_folder(t, m, !folder[0]));
+    TRY(check(t->bos, "bos_token_id", m, t->folder));
+    TRY(check(t->eos, "eos_token_id", m, t->folder));
+    return check(t->pad, "pad_token_id", m, t->folder);
 }
 
 void hf_tokens_fini(struct hf_tokens *t) {
     json_decref(t->bos);
     json_decref(t->eos);
     json_decref(t->pad);
-    *t = (struct hf_tokens){NULL, NULL, NULL};
+    *t = (struct hf_tokens){NULL, NULL, NULL, ""};
 }
 
 /* ---- writing ---- */
-static enum status copy_bytes(FILE *from, FILE *to, const char *path) {
-    char bytes[1 << 14];
-    for (size_t n; (n = fread(bytes, 1, sizeof bytes, from)) > 0;)
-        if (fwrite(bytes, 1, n, to) != n) return FAIL(E_IO, "writing %s: %s", path, strerror(errno));
-    if (ferror(from)) return FAIL(E_IO, "reading what becomes %s: %s", path, strerror(errno));
-    return fflush(to) == 0 && fsync(fileno(to)) == 0 ? OK : FAIL(E_IO, "writing %s: %s", path, strerror(errno));
-}
-
-static enum status copy(const char *folder, const char *name, const char *path) {
-    char from[CHECKPOINT_PATH_MAX];
-    TRY(in(folder, name, from));
-    FILE *f, *to;
-    TRY(input_file("", from, INPUT_FILE, &f));
-    to = fopen(path, "wbx");
-    enum status status = to ? copy_bytes(f, to, path)
-                            : FAIL(E_IO, "cannot copy %s to %s: %s", from, path, strerror(errno));
-    fclose(f);
-    if (to && fclose(to) != 0 && status == OK) status = FAIL(E_IO, "closing %s: %s", path, strerror(errno));
-    return status;
-}
-
 static enum status write_ids(const struct hf_tokens *t, const char *config) {
     json_t *j;
     TRY(hf_config_load(config, &j));
@@ -209,16 +199,49 @@ static enum status write_ids(const struct hf_tokens *t, const char *config) {
     return hf_config_save(config, j);
 }
 
-enum status hf_tokens_write(const struct hf_tokens *t, const char *folder, const char *path) {
-    char config[CHECKPOINT_PATH_MAX], beside[CHECKPOINT_PATH_MAX];
-    TRY(hf_config_path(path, config));
-    TRY(write_ids(t, config));
-    int length = (int)(strlen(config) - strlen("config.json"));
-    for (int i = 0; i < N_FILES && folder[0]; i++) {
-        if (!has(folder, FILES[i])) continue;
-        int n = snprintf(beside, sizeof beside, "%.*s%s", length, config, FILES[i]);
-        if (n >= (int)sizeof beside) return FAIL(E_CONFIG, "a path of %d bytes is too long", n);
-        TRY(copy(folder, FILES[i], beside));
+/* Copy the first n token files that `folder` has. to: a path of `length` bytes that ends with a slash, or "". */
+static enum status copy_files(const char *folder, const char *to, int length, int n) {
+    char from[CHECKPOINT_PATH_MAX], path[CHECKPOINT_PATH_MAX];
+    for (int i = 0; i < n; i++) {
+        if (!has(folder, checkpoint_token_files[i])) continue;
+        TRY(in(folder, checkpoint_token_files[i], from));
+        int used = snprintf(path, sizeof path, "%.*s%s", length, to, checkpoint_token_files[i]);
+        if (used >= (int)sizeof path) return FAIL(E_CONFIG, "a path of %d bytes is too long", used);
+        TRY(checkpoint_copy_file(from, path));
     }
     return OK;
+}
+
+enum status hf_tokens_write(const struct hf_tokens *t, const char *path) {
+    char config[CHECKPOINT_PATH_MAX];
+    TRY(hf_config_path(path, config));
+    TRY(write_ids(t, config));
+    return copy_files(t->folder, config, (int)(strlen(config) - strlen("config.json")), N_TOKEN_FILES - 1);
+}
+
+/* ---- import ---- */
+/* The ids that config.json says, without those beyond the vocabulary, which name no token. */
+static enum status keep_ids(const char *config, int64_t vocab, const char *step) {
+    char path[CHECKPOINT_PATH_MAX];
+    json_t *said, *kept = json_object(), *x;
+    TRY(in(step, TOKEN_IDS, path));
+    TRY(hf_config_load(config, &said));
+    for (int i = 0; i < N_IDS; i++) {
+        if (!(x = json_object_get(said, IDS[i]))) continue;
+        if (is_token(x, vocab)) json_object_set(kept, IDS[i], x);
+        else log_info("%s: %s is no token of %" PRId64 ", and left out", config, IDS[i], vocab);
+    }
+    json_decref(said);
+    return hf_config_save(path, kept);
+}
+
+enum status hf_tokens_keep(const char *path, int64_t vocab, const char *step) {
+    char config[CHECKPOINT_PATH_MAX], folder[CHECKPOINT_PATH_MAX], to[CHECKPOINT_PATH_MAX];
+    TRY(hf_config_path(path, config));
+    checkpoint_carry_from("");
+    if (access(config, F_OK) == 0) TRY(keep_ids(config, vocab, step));
+    int length = (int)(strlen(config) - strlen("config.json"));
+    snprintf(folder, sizeof folder, "%.*s", length ? length : 1, length ? config : ".");
+    TRY(in(step, "", to));
+    return copy_files(folder, to, (int)strlen(to), N_TOKEN_FILES - 1);
 }

@@ -2,6 +2,7 @@
 
 #include "lib/base/log.h"
 #include "lib/checkpoint/hf_again.h"
+#include "lib/checkpoint/hf_tokens.h"
 #include "lib/ops/pieces.h"
 #include "lib/run/recipe.h"
 #include <inttypes.h>
@@ -184,6 +185,7 @@ static enum status import(struct import *m, const char *path, int64_t heads, con
     TRY(refuse_others(m, found));
     TRY(checkpoint_weights_create(save, &m->model, m->list, m->program.n_params, &m->writer));
     TRY(copy_all(m));
+    TRY(hf_tokens_keep(hf_files_path(m->files), m->model.vocab, checkpoint_weights_folder(m->writer)));
     return checkpoint_weights_finish(&m->writer);
 }
 
