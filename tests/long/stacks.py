@@ -21,7 +21,9 @@ PYTHON = os.environ.get("PARSERS", sys.executable)
 GPUS = 128
 LLAMA = {"layers": 80, "hidden": 8192, "heads": 64, "kv-heads": 8, "ffn": 28672, "seq": 8192, "global": 256}
 GPT = {"layers": 96, "hidden": 12288, "heads": 96, "seq": 2048, "global": 512}
-ASKED = {"llama3-70b": LLAMA, "gpt3-175b": GPT}
+QWEN = {"layers": 28, "hidden": 1024, "heads": 16, "kv-heads": 8, "ffn": 3072, "seq": 40960, "global": 128,
+        "head": 128, "eps": 1e-6, "qk": True}
+ASKED = {"llama3-70b": LLAMA, "gpt3-175b": GPT, "qwen3-0.6b": QWEN}
 
 # What reads the arguments in sys.argv[2:] or the file sys.argv[2] and prints its sizes as JSON; sys.argv[1]: its folder
 FIRST = """
@@ -37,7 +39,8 @@ a = parse()
 print(json.dumps({"layers": a.num_layers, "hidden": a.hidden_size, "heads": a.num_attention_heads,
     "kv-heads": groups(a), "ffn": a.ffn_hidden_size, "seq": a.seq_length, "global": a.global_batch_size,
     "micro": a.micro_batch_size, "tp": a.tensor_model_parallel_size, "pp": a.pipeline_model_parallel_size,
-    "of_a_chunk": a.num_layers_per_virtual_pipeline_stage, "sp": a.sequence_parallel, "zero": zero(a)}))
+    "of_a_chunk": a.num_layers_per_virtual_pipeline_stage, "sp": a.sequence_parallel, "zero": zero(a),
+    **({"head": a.kv_channels, "eps": a.layernorm_epsilon, "qk": a.qk_layernorm} if "qk_layernorm" in a else {})}))
 """
 READERS = {
     "MEGATRON": """
@@ -98,7 +101,7 @@ print(json.dumps({"layers": m.num_hidden_layers, "hidden": m.hidden_size, "heads
 }
 # stack, model, and which reader takes which part of what is printed
 ROWS = [("megatron-core", "llama3-70b", {"MEGATRON": 0}), ("megatron-core", "gpt3-175b", {"MEGATRON": 0}),
-        ("megatron-2021", "gpt3-175b", {"MEGATRON_2021": 0}),
+        ("megatron-core", "qwen3-0.6b", {"MEGATRON": 0}), ("megatron-2021", "gpt3-175b", {"MEGATRON_2021": 0}),
         ("deepspeed", "llama3-70b", {"MEGATRON_DEEPSPEED": 0, "DEEPSPEED": 1}),
         ("torchtitan", "llama3-70b", {"TORCHTITAN": 0}), ("nanotron", "llama3-70b", {"NANOTRON": 0})]
 
@@ -136,8 +139,8 @@ def wanted(model, options):
     of = dict(re.findall(r"--([a-z-]+) (\S+)", options))
     layers = ASKED[model]["layers"]
     chunks = int(of.get("chunks", 0))
-    return dict(ASKED[model], dp=int(of["dp"]), tp=int(of["tp"]), pp=int(of["pp"]), micro=int(of["micro-batch"]),
-                zero=int(of["zero"]), sp=of.get("sp") == "on", flavor="70B",
+    return dict({"eps": 1e-5, "qk": False}, **ASKED[model], dp=int(of["dp"]), tp=int(of["tp"]), pp=int(of["pp"]),
+                micro=int(of["micro-batch"]), zero=int(of["zero"]), sp=of.get("sp") == "on", flavor="70B",
                 of_a_chunk=layers // (int(of["pp"]) * chunks) if chunks else None,
                 accumulation=ASKED[model]["global"] // (int(of["dp"]) * int(of["micro-batch"])))
 
