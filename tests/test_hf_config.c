@@ -62,6 +62,8 @@ TEST(test_families_of_llama_differ) {
     assert_int_equal(m.head_dim, 128);
     assert_ok(read_text(llama_hf_config_read, SIZES_OF("qwen2") "}", &m));
     assert_int_equal(m.head_dim, 0);
+    assert_ok(read_text(llama_hf_config_read, SIZES_OF("llama") ", \"head_dim\": null}", &m));
+    assert_int_equal(m.head_dim, 0);
     assert_fails(read_text(llama_hf_config_read, SIZES_OF("qwen2") ", \"head_dim\": null}", &m), E_FORMAT,
                  "head_dim is null");
     assert_fails(read_text(llama_hf_config_read, SIZES_OF("olmo2") ", \"head_dim\": null}", &m), E_FORMAT,

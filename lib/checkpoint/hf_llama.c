@@ -21,7 +21,6 @@ static const struct hf_key BOTH_KEYS[] = {
     {"max_position_embeddings", HF_SIZE, NULL, NULL, AT(model.seq)},
     {"vocab_size", HF_SIZE, NULL, NULL, AT(model.vocab)},
     {"intermediate_size", HF_SIZE, NULL, NULL, AT(model.ffn)},
-    {"head_dim", HF_SIZE, "null", NULL, AT(head_dim)},
     {"tie_word_embeddings", HF_FLAG, "false", NULL, AT(tied)},
     {"hidden_act", HF_MUST, "silu", "silu|swish|gelu_new|gelu_pytorch_tanh", 0},
     {"partial_rotary_factor", HF_MUST, "1.0", "1.0", 0},
@@ -34,6 +33,7 @@ static const struct hf_keys BOTH = {BOTH_KEYS, NULL, "original_max_position_embe
 
 /* pretraining_tp: older versions of transformers cut the matrices by it; the sums are the same. */
 static const struct hf_key LLAMA_KEYS[] = {
+    {"head_dim", HF_SIZE, "null", NULL, AT(head_dim)},
     {"num_key_value_heads", HF_SIZE, "null", NULL, AT(model.kv_heads)},
     {"rms_norm_eps", HF_REAL, "1e-6", NULL, AT(eps)},
     {"attention_bias", HF_FLAG, "false", NULL, AT(attention_bias)},
@@ -44,6 +44,7 @@ static const struct hf_keys LLAMA = {LLAMA_KEYS, NULL, "pretraining_tp"};
 
 /* router_jitter_noise must be 0, because Trivium's router has no noise. */
 static const struct hf_key MIXTRAL_KEYS[] = {
+    {"head_dim", HF_SIZE, "null", NULL, AT(head_dim)},
     {"num_key_value_heads", HF_SIZE, "8", NULL, AT(model.kv_heads)},
     {"num_local_experts|num_experts", HF_SIZE, "8", NULL, AT(model.experts)},
     {"num_experts_per_tok", HF_SIZE, "2", NULL, AT(model.experts_per_token)},
@@ -55,6 +56,7 @@ static const struct hf_keys MIXTRAL = {MIXTRAL_KEYS, NULL, "output_router_logits
 
 /* A file that does not say its window has one of 4096. */
 static const struct hf_key MISTRAL_KEYS[] = {
+    {"head_dim", HF_SIZE, "null", NULL, AT(head_dim)},
     {"num_key_value_heads", HF_SIZE, "8", NULL, AT(model.kv_heads)},
     {"rms_norm_eps", HF_REAL, "1e-6", NULL, AT(eps)},
     {"sliding_window", HF_MUST, "4096", "null", 0},
