@@ -59,16 +59,18 @@ void hf_activation_read(const json_t *config, const char *key, const char *usual
 static const char *shown(const json_t *x) { return x ? hf_keys_show(x) : "not said"; }
 
 /* feed_forward_proj is the name of an activation, or gated- and a name, where gated-gelu is gated-gelu_new.
- * dense_act_fn and is_gated_act override the two parts. */
+ * dense_act_fn and is_gated_act override the two parts; other forms are refused even then. */
 enum status hf_gated_read(const char *path, const json_t *config, struct checkpoint_model *m) {
     const json_t *proj = json_object_get(config, "feed_forward_proj"), *act = json_object_get(config, "dense_act_fn"),
                  *gate = json_object_get(config, "is_gated_act");
     const char *said = proj ? json_string_value(proj) : "relu", *name = said, *ours = NULL;
-    bool gated = said && !strncmp(said, "gated-", strlen("gated-"));
-    if (gated) name = strcmp(said, "gated-gelu") ? said + strlen("gated-") : "gelu_new";
+    size_t first = said ? strcspn(said, "-") : 0;
+    bool gated = said && first == strlen("gated") && !strncmp(said, "gated", first);
+    bool parts = said && (!said[first] || (gated && !strchr(said + first + 1, '-')));
+    if (gated && said[first]) name = strcmp(said, "gated-gelu") ? said + first + 1 : "gelu_new";
     if (act) name = json_string_value(act);
     if (gate) gated = json_is_true(gate);
-    if (said && name && (!gate || json_is_boolean(gate))) ours = ours_of(name, gated);
+    if (parts && name && (!gate || json_is_boolean(gate))) ours = ours_of(name, gated);
     if (!ours)
         return FAIL(E_FORMAT, "%s: feed_forward_proj is %s, dense_act_fn is %s, is_gated_act is %s; Trivium's t5 has "
                     "relu, gelu, gelu_new, gated-gelu (which is gated-gelu_new) and gated-silu", path, shown(proj),
