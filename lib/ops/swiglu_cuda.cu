@@ -69,6 +69,7 @@ geglu_forward_warp_per_row(elem *y, const elem *x, int64_t R, int K, int packed)
     }
 }
 
+/* rest: 1 - s, without a difference of nearly equal numbers. */
 __global__ static void __launch_bounds__(ROW_THREADS)
 geglu_backward_warp_per_row(elem *dx, const elem *dy, const elem *x, int64_t R, int K, int packed, int accumulate) {
     FOR_ROWS_OF_WARP(r, R) {
@@ -78,8 +79,8 @@ geglu_backward_warp_per_row(elem *dx, const elem *dy, const elem *x, int64_t R, 
                   d = group_load(dy + r * K, c, K, packed);
             real da[GROUP], du[GROUP];
             for (int j = 0; j < GROUP; j++) {
-                real g = load(gate.x[j]), s = logistic_of_2v(g), gradient = load(d.x[j]);
-                da[j] = gradient * load(up.x[j]) * (s + g * s * (1 - s) * slope_of_2v(g));
+                real g = load(gate.x[j]), s = logistic_of_2v(g), rest = logistic_of_2v(-g), gradient = load(d.x[j]);
+                da[j] = gradient * load(up.x[j]) * (s + g * s * rest * slope_of_2v(g));
                 du[j] = gradient * g * s;
             }
             group_put(dx + 2 * r * K, c, K, packed, da, accumulate);
