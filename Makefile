@@ -131,8 +131,8 @@ TEST_O := $(call obj,$(if $(TESTS_OF),$(filter-out tests/test_%,$(wildcard tests
 EXAMPLES := $(patsubst %.c,$(B)/%,$(notdir $(EXAMPLE_C) $(LESSON_C)))
 
 # ---- flags ----
-OPT := $(if $(DEBUG),-O0,-O3)
-CFLAGS ?= $(OPT) -g
+# -g1: lines and functions. DEBUG=1 has variables too: most of what is optimized has none to show
+CFLAGS ?= $(if $(DEBUG),-O0,-O2) $(if $(DEBUG)$(SAN),-g,-g1)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unknown-pragmas $(if $(WERROR),-Werror)
 comma := ,
 SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
@@ -151,7 +151,7 @@ PKG_CFLAGS := $(shell pkg-config --cflags jansson inih openblas libpcre2-8 2>/de
 WHOLE_VECTORS := $(if $(filter x86_64,$(MACHINE)),-mprefer-vector-width=512)
 # Never -ffast-math: NaN, infinity and the order of sums must mean what they say. In hot sources -ffp-contract=fast lets
 # a*b+c become one FMA; all others compute the same bits for every ARCH
-HOT_CFLAGS := -ffp-contract=fast
+HOT_CFLAGS := -ffp-contract=fast $(if $(DEBUG),,-O3)
 ALL_CFLAGS := -std=gnu17 -I. $(if $(URING),-DTRIVIUM_URING )$(CFLAGS) $(call march,$(LOWEST)) $(WHOLE_VECTORS) \
     -ffp-contract=off -fno-math-errno -fno-trapping-math -fopenmp $(WARN) $(SANFLAGS) $(PKG_CFLAGS)
 CUDA_CFLAGS := $(if $(WITH_CUDA),-DTRIVIUM_CUDA $(if $(TOOLKIT),-isystem $(CUDA_HOME)/include,-Itests/simt/toolkit))
@@ -337,7 +337,7 @@ $(SHARED:obj=flags) $(OBJ)/cuda.flags $(SHARED)/nvtx.flags $(SHARED)/vega.flags 
 HELPERS := $(call obj,$(filter-out tests/test_%,$(wildcard tests/*.c)))
 SIMT_CORE := $(patsubst %,$(B)/$(KERNELS)/%.o,$(basename $(filter-out tests/simt/fake_%,$(wildcard tests/simt/*.cpp))))
 SETTINGS := MPIRUN CC CXX TEST_CFLAGS HOT_C HOT_CFLAGS CU LIBS LIB_O TEST_O HELPERS SIMT_CORE ELEMS KERNELS
-TEST_CFLAGS = $(ALL_CFLAGS) $(CUDA_CFLAGS) $(MPI_CFLAGS)
+TEST_CFLAGS = $(ALL_CFLAGS) -g $(CUDA_CFLAGS) $(MPI_CFLAGS)
 $(B)/settings$(VARIANT): .FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' $(foreach s,$(SETTINGS),'$(s)=$($(s))') | cmp -s - $@ || printf '%s\n' \
