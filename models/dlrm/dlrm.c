@@ -154,9 +154,24 @@ static void add_loss(struct builder *b, int logits) {
     b->p->loss = build_step(b, &op_binary_cross_entropy, "loss", (struct inputs){logits, labels, NONE, NONE});
 }
 
+/* Sizes and layers of transformers: the presets have 1 of each size. */
+static enum status refuse_transformers(const struct plan *p) {
+    const struct model_options *m = model_options(p);
+    const struct { const char *name; bool given; } no[] = {
+        {"layers", p->layers != 1}, {"heads", p->heads != 1}, {"seq", p->seq != 1}, {"kv-heads", m->kv_heads > 1},
+        {"head-dim", m->head_dim}, {"ffn", m->ffn}, {"norm-eps", m->norm_eps > 0}, {"dropout", m->dropout > 0},
+        {"tie", !m->tie}, {"attention", m->attention}};
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+        if (no[i].given)
+            return FAIL(E_CONFIG, "%s: arch=%s has tables and MLPs, and no part that reads it; leave %s out",
+                        no[i].name, p->arch->name, no[i].name);
+    return OK;
+}
+
 static enum status check(const struct plan *p) {
     const struct dlrm_options *o = dlrm_options(p);
     enum activation act;
+    TRY(refuse_transformers(p));
     TRY(activation_choose(model_options(p)->activation, ACTIVATION_RELU, 1 << ACTIVATION_RELU, p->arch->name, &act));
     if (!o->features || !o->bag || !o->dense)
         return FAIL(E_CONFIG, "arch=%s: features=%" PRId64 ", bag=%" PRId64 ", dense=%" PRId64 ", and each must be at "

@@ -55,5 +55,18 @@ TEST(test_widths_that_are_none_are_refused) {
     refused(plan_of("wide-deep", "16", "4"), "mlp-bottom=16", "use mlp-top");
 }
 
+TEST(test_sizes_of_transformers_are_refused) {
+    struct plan p = plan_of("dlrm", "16", "4"), q = p;
+    p.layers = 2;
+    refused(p, "layers: arch=dlrm", "leave layers out");
+    model_options(&q)->dropout = 0.1;
+    refused(q, "dropout: arch=dlrm", "leave dropout out");
+    p = q = plan_of("wide-deep", "", "4");
+    model_options(&p)->ffn = 77;
+    refused(p, "ffn: arch=wide-deep", "leave ffn out");
+    model_options(&q)->tie = 0;
+    refused(q, "tie: arch=wide-deep", "leave tie out");
+}
+
 TESTS(unit_test(test_models_of_clicks_have_as_many_params_as_they_say), unit_test(test_the_matrices_of_wide_and_deep),
-      unit_test(test_widths_that_are_none_are_refused))
+      unit_test(test_widths_that_are_none_are_refused), unit_test(test_sizes_of_transformers_are_refused))
