@@ -9,10 +9,9 @@
  *
  *   lse[t] = log(e^z + sum_j e^s[t,j])     dz = - sum_t e^(z - lse[t]) delta[t]
  *
- * With attention.mask MASK_FULL every query sees all
- * keys, j < T. T5 needs three options:
- * `unscaled` leaves out 1 / sqrt(D); a weight is a bias by relative position (attention_bias.h), which is added to s;
- * with `cross` keys and values come from another sequence of Tk positions, and every query sees all of them.
+ * With attention.mask MASK_FULL every query sees all keys, j < T. T5 needs three options: `unscaled` leaves out
+ * 1 / sqrt(D); a weight is a bias by relative position (attention_bias.h), which is added to s; with `cross` keys and
+ * values come from another sequence of Tk positions, and every query sees all of them.
  *
  * Backward, with delta[t] = sum_j m p (dy[t] . v[j]) = dy[t] . y[t]:
  *   ds[t,j] = p[t,j] (m[t,j] dy[t] . v[j] - delta[t])
