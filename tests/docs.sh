@@ -57,6 +57,12 @@ lines() { grep -cF -e "]($2)" -e "\`$2\`" "$1/README.md"; } # FOLDER NAME: how m
 if [ ! -s "$work/out" ]; then echo "ok docs_indexes_name_every_page_and_tool"
 else not_ok docs_indexes_name_every_page_and_tool "see below"; fi
 
+# A script of tests/run is a file or a line of tests/again, and one of the two.
+sed -n 's/^\(tests[^ ]*\): .*/\1/p' tests/again | sort >"$work/again"
+{ uniq -d "$work/again"; xargs ls 2>&1 <"$work/again" | grep -v '^ls: '; } >"$work/out"
+if [ ! -s "$work/out" ]; then echo "ok docs_each_script_of_one_command_is_there_once"
+else not_ok docs_each_script_of_one_command_is_there_once "these are twice"; fi
+
 # The how-to pages are built and tested in check-all (tests/long/how_to.sh); whether their patches still fit shows at
 # once.
 for page in docs/how-to/*.md; do
