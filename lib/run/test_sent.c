@@ -1,6 +1,7 @@
 /* ranks: 1 */
 /* The messages and bytes of exchanges, counted by hand: pieces, times, nodes, the library. (The parity tests compare
  * the counts with real runs: tests/layouts.c.) */
+#include "lib/comm/comm.h"
 #include "lib/comm/hops/comm_rules.h"
 #include "lib/run/sent.h"
 #include "tests/test.h"
@@ -42,7 +43,9 @@ TEST(test_parts_go_inside_and_between) {
 }
 
 /* The library carries small operations, and its messages are unknown. A group of one rank sends nothing. */
+/* A build without MPI has no library. */
 TEST(test_the_library_does_not_say) {
+    if (!comm_has_mpi()) skip();
     struct exchange x = {.axis = AXIS_DP, .op = COMM_ALL_REDUCE, .count = 100, .dtype = FP32};
     struct sent sent = sent_of("auto", &x);
     assert_string_equal(sent.algorithm, "library");
