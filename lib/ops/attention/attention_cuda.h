@@ -44,43 +44,19 @@ __device__ static inline struct head head_of(const struct attention *a, int64_t 
 
 /* ---- the mask ---- */
 __device__ static inline bool sees(const struct attention *a, int64_t t, int64_t j) {
-    return j >= attention_first_key(&a->p, t) && j < attention_end_of_keys(&a->p, t);
+    return j < a->p.Tk && (!a->p.causal || j <= t);
 }
-/* The keys that query t sees in the tile at j0, of n keys: from `from` to before `to`, at most n. */
-struct seen { int from, to; };
-__device__ static inline struct seen seen_of_tile(const struct attention *a, int64_t t, int64_t j0, int n) {
-    int64_t from = attention_first_key(&a->p, t) - j0, to = attention_end_of_keys(&a->p, t) - j0;
-    struct seen seen = {from > n ? n : (int)from, to < n ? (int)to : n};
-    return seen;
+/* One after the last key that query t sees in the tile at j0; at most n. */
+__device__ static inline int seen_of_tile(const struct attention *a, int64_t t, int64_t j0, int n) {
+    int64_t end = a->p.causal && t + 1 < a->p.Tk ? t + 1 : a->p.Tk;
+    return end - j0 < n ? (int)(end - j0) : n;
 }
-/* The tiles of `tile` keys that queries from t0 to before t_end see, and the tiles of queries that see a tile of
+/* The end of the tiles of keys that queries before t_end see; the beginning of the tiles of queries that see a tile of
  * keys. */
-__device__ static inline int64_t first_key(const struct attention *a, int64_t t0, int tile) {
-    return attention_first_key(&a->p, t0) / tile * tile;
-}
 __device__ static inline int64_t end_of_keys(const struct attention *a, int64_t t_end) {
     return a->p.causal && t_end < a->p.Tk ? t_end : a->p.Tk;
 }
 __device__ static inline int64_t first_query(const struct attention *a, int64_t j0) { return a->p.causal ? j0 : 0; }
-__device__ static inline int64_t end_of_queries(const struct attention *a, int64_t j0, int tile) {
-    int64_t end = j0 + tile < a->p.Tk ? j0 + tile : a->p.Tk;
-    return attention_end_of_queries(&a->p, end - 1);
-}
-
-/* The head's sink; -infinity: none. */
-__device__ static inline real sink_of(const struct attention *a, const struct head *head) {
-    return a->p.sinks.logits ? load(((const elem *)a->p.sinks.logits)[head->h]) : -(real)INFINITY;
-}
-
-/* A score with its cap, and the factor of its gradient, from the capped score. */
-__device__ static inline real capped(const struct attention *a, real s) {
-    real cap = (real)a->p.view.cap;
-    return cap > 0 ? cap * tanh(s / cap) : s;
-}
-__device__ static inline real cap_slope(const struct attention *a, real s) {
-    real cap = (real)a->p.view.cap;
-    return cap > 0 ? 1 - s / cap * (s / cap) : (real)1;
-}
 
 /* gradient[i] = value or += value; a gradient in real is a sum. */
 __device__ static inline void put_gradient(const struct attention *a, void *gradient, int64_t i, real value, int add) {
@@ -107,6 +83,10 @@ __device__ static inline int64_t block_tile_from_end(int64_t T, int tile) {
     return (n - 1 - blockIdx.x % n) * tile;
 }
 
+__device__ static inline int64_t place_of(const struct axis &a, int64_t i) {
+    return a.first + i + (i >= a.turn ? a.jump : 0);
+}
+
 /* Read or set register i of four. An array with a variable index would be in memory, not in registers. */
 __device__ static inline uint32_t word_of(const struct philox_counter &c, int i) {
     return i == 0 ? c.v[0] : i == 1 ? c.v[1] : i == 2 ? c.v[2] : c.v[3];
@@ -122,11 +102,11 @@ __device__ static inline void draw_four(real m[4], const struct attention *a, co
     const struct dropout &d = a->p.dropout;
     m[0] = m[1] = m[2] = m[3] = 1;
     if (!d.on) return;
-    struct philox_counter place = {{0, (uint32_t)attention_place(&a->p.queries, t),
-                                    (uint32_t)(a->p.first_head + head->h), (uint32_t)(d.first_sample + head->b)}};
+    struct philox_counter place = {{0, (uint32_t)place_of(a->p.queries, t), (uint32_t)(a->p.first_head + head->h),
+                                    (uint32_t)(d.first_sample + head->b)}};
 #pragma unroll 1
     for (int i = 0; i < 4; i += a->blocks_of_4 ? 4 : 1) {
-        int64_t key = attention_place(&a->p.keys, j + i);
+        int64_t key = place_of(a->p.keys, j + i);
         place.v[0] = (uint32_t)(key / 4);
         struct philox_counter c = philox(place, d.key);
         if (!a->blocks_of_4) set_of_four(m, i, word_of(c, (int)(key % 4)) >= d.threshold ? (real)d.scale : 0);

@@ -24,10 +24,10 @@ flash_forward_warp_per_four_queries(struct attention a, int ld) {
     real *p = tile_end(v) + first_row() * TILE, *m = p + TILE * TILE;
     real s[ROWS], o[ROWS][CHUNKS_OF<WIDE>], factor[ROWS];
     struct softmax run;
-    softmax_start(&run, sink_of(&a, &head));
+    softmax_start(&run);
     tile_clear(o);
     tile_load<WIDE>(q);
-    for (int64_t j0 = first_key(&a, t0, TILE); j0 < end_of_keys(&a, t0 + TILE); j0 += TILE) {
+    for (int64_t j0 = 0; j0 < end_of_keys(&a, t0 + TILE); j0 += TILE) {
         k.t0 = v.t0 = (int)j0;
         tile_load_next<WIDE>(k, v);
         tile_scores<WIDE>(s, q, k, &a);
@@ -40,7 +40,7 @@ flash_forward_warp_per_four_queries(struct attention a, int ld) {
     }
     for (int r = 0; r < ROWS; r++) {
         int64_t t = t0 + first_row() + r;
-        factor[r] = run.sum[r] > 0 ? 1 / run.sum[r] : (real)0;
+        factor[r] = 1 / run.sum[r];
         if (t < Tq && lane() == 0) head.lse[t] = run.max[r] + log(run.sum[r]);
     }
     tile_scale(o, factor);
@@ -82,7 +82,7 @@ flash_backward_warp_per_four_keys(struct attention a, int ld) {
     for (int i = 0; i < a.p.shared_by; i++) {
         head = head_of(&a, first_head + i);
         q.from = head.q, g.from = head.dy;
-        for (int64_t t0 = first_query(&a, j0); t0 < end_of_queries(&a, j0, TILE); t0 += TILE) {
+        for (int64_t t0 = first_query(&a, j0); t0 < Tq; t0 += TILE) {
             q.t0 = g.t0 = (int)t0;
             tile_load_next<WIDE>(q, g);
             int64_t t = t0 + lane(), j = j0 + first_row();
@@ -91,10 +91,9 @@ flash_backward_warp_per_four_keys(struct attention a, int ld) {
             tile_dots<WIDE>(dp, v, g);
             draw_four(m, &a, &head, t, j);
             for (int r = 0; r < ROWS; r++) {
-                real score = capped(&a, (real)a.p.scale * s[r]);
-                real probability = sees(&a, t, j + r) && t < Tq ? exp(score - lse_t) : (real)0;
+                real probability = sees(&a, t, j + r) && t < Tq ? exp((real)a.p.scale * s[r] - lse_t) : (real)0;
                 p[r * TILE + lane()] = m[r] * probability;
-                ds[r * TILE + lane()] = probability * (m[r] * dp[r] - delta_t) * cap_slope(&a, score);
+                ds[r * TILE + lane()] = probability * (m[r] * dp[r] - delta_t);
             }
             tile_squares_are_written<WIDE>();
             tile_add_products<WIDE>(dv, p, g);
@@ -127,7 +126,7 @@ flash_backward_warp_per_four_queries(struct attention a, int ld) {
     tile_clear(dq);
     tile_load<WIDE>(q);
     tile_load<WIDE>(g);
-    for (int64_t j0 = first_key(&a, t0, TILE); j0 < end_of_keys(&a, t0 + TILE); j0 += TILE) {
+    for (int64_t j0 = 0; j0 < end_of_keys(&a, t0 + TILE); j0 += TILE) {
         k.t0 = v.t0 = (int)j0;
         tile_load_next<WIDE>(k, v);
         tile_dots<WIDE>(s, q, k);
@@ -135,10 +134,9 @@ flash_backward_warp_per_four_queries(struct attention a, int ld) {
         if (a.p.dropout.on) tile_draw(m, &a, &head, t0, j0);
         for (int r = 0; r < ROWS; r++) {
             int64_t t = t0 + first_row() + r;
-            real score = capped(&a, (real)a.p.scale * s[r]);
-            real probability = sees(&a, t, j0 + lane()) && t < Tq ? exp(score - lse_t[r]) : (real)0;
+            real probability = sees(&a, t, j0 + lane()) && t < Tq ? exp((real)a.p.scale * s[r] - lse_t[r]) : (real)0;
             real kept = a.p.dropout.on ? m[r * TILE + lane()] * dp[r] : dp[r];
-            ds[r * TILE + lane()] = probability * (kept - delta_t[r]) * cap_slope(&a, score);
+            ds[r * TILE + lane()] = probability * (kept - delta_t[r]);
         }
         tile_squares_are_written<WIDE>();
         tile_add_products<WIDE>(dq, ds, k);

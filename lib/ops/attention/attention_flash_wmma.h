@@ -45,11 +45,6 @@ typedef wmma::fragment<wmma::matrix_b, 16, 16, 16, elem, wmma::col_major> right_
 struct __align__(8) four_elems { elem x[4]; };
 struct __align__(16) four_floats { float x[4]; };
 
-/* A product q . k as a score in powers of two; scale: that of the scores, times log2 e. */
-__device__ static inline float score_of(const struct attention *a, float product, float scale) {
-    return a->p.view.cap > 0 ? capped(a, product * (float)a->p.scale) * LOG2_E : product * scale;
-}
-
 __device__ static inline int lane(void) { return threadIdx.x % 32; }
 __device__ static inline int first_row(void) { return threadIdx.x / 32 * ROWS; }   /* of the warp's 16 */
 

@@ -47,17 +47,15 @@ __device__ static inline void score_gradient_of_keys(float *s, float *dp, const 
         elem p[N / 32][4], ds[N / 32][4];
 #pragma unroll
         for (int i = 0; i < N / 32; i++) {
-            int q = lane() + 32 * i;
-            struct seen seen = seen_of_tile(a, t0 + q, j0 + r, 4);
+            int q = lane() + 32 * i, seen = seen_of_tile(a, t0 + q, j0 + r, 4);
             float m[4];
             draw_four(m, a, head, t0 + q, j0 + r);
 #pragma unroll
             for (int c = 0; c < 4; c++) {
                 int at = (r + c) * S_LD<N> + q;
-                float score = score_of(a, s[at], scale);
-                float probability = c >= seen.from && c < seen.to ? exp2f(score - lse[q]) : 0.0f;
+                float probability = c < seen ? exp2f(s[at] * scale - lse[q]) : 0.0f;
                 if (WHAT & DV) p[i][c] = store(m[c] * probability);
-                if (WHAT & DK) ds[i][c] = store(probability * (m[c] * dp[at] - delta[q]) * cap_slope(a, score * LN_2));
+                if (WHAT & DK) ds[i][c] = store(probability * (m[c] * dp[at] - delta[q]));
             }
         }
         __syncwarp();   /* these four rows have been read */
@@ -99,7 +97,7 @@ flash_backward_keys_wmma(struct attention a) {
     if (WHAT & DK) wmma_load<DP>(v, head.v, a.p.v.row, j0, a.p.Tk, &a);
     for (int i = 0; i < a.p.shared_by; i++) {
         head = head_of(&a, first_head + i);
-        for (int t0 = (int)first_query(&a, j0); t0 < (int)end_of_queries(&a, j0, TILE); t0 += N) {
+        for (int t0 = (int)first_query(&a, j0); t0 < (int)a.p.Tq; t0 += N) {
             __syncthreads();   /* the last tile of queries has been used */
             wmma_load<DP, N>(q, head.q, a.p.q.row, t0, a.p.Tq, &a);
             wmma_load<DP, N>(dy, head.dy, a.p.dy.row, t0, a.p.Tq, &a);
@@ -130,7 +128,7 @@ __device__ static inline void score_gradient_of_queries(float *s, const float *d
                                                         const struct head *head) {
     float *row = s + lane() / 2 * S_LD<N>, scale = (float)a->p.scale * LOG2_E;
     const float *dp_row = dp + lane() / 2 * S_LD<N>;
-    struct seen seen = seen_of_tile(a, t, j0, N);
+    int seen = seen_of_tile(a, t, j0, N);
 #pragma unroll 1
     for (int i = 0; i < N / 8; i++) {
         int j = 8 * i + 4 * (lane() % 2);
@@ -140,9 +138,8 @@ __device__ static inline void score_gradient_of_queries(float *s, const float *d
         draw_four(m, a, head, t, j0 + j);
 #pragma unroll
         for (int c = 0; c < 4; c++) {
-            bool is_seen = j + c >= seen.from && j + c < seen.to;
-            float score = score_of(a, scores.x[c], scale), probability = is_seen ? exp2f(score - lse) : 0.0f;
-            ds.x[c] = store(probability * (m[c] * products.x[c] - delta) * cap_slope(a, score * LN_2));
+            float probability = j + c < seen ? exp2f(scores.x[c] * scale - lse) : 0.0f;
+            ds.x[c] = store(probability * (m[c] * products.x[c] - delta));
         }
         __syncwarp();
         *(four_elems *)((elem *)row + j) = ds;
@@ -163,7 +160,7 @@ __global__ static void __launch_bounds__(THREADS) flash_backward_queries_wmma(st
     wmma_clear<DP>(dq);
     wmma_load<DP>(q, head.q, a.p.q.row, t0, a.p.Tq, &a);
     wmma_load<DP>(dy, head.dy, a.p.dy.row, t0, a.p.Tq, &a);
-    for (int64_t j0 = first_key(&a, t0, N); j0 < end_of_keys(&a, t0 + TILE); j0 += N) {
+    for (int64_t j0 = 0; j0 < end_of_keys(&a, t0 + TILE); j0 += N) {
         __syncthreads();   /* the last tile of keys has been used */
         wmma_load<DP, N>(k, head.k, a.p.k.row, j0, a.p.Tk, &a);
         wmma_load<DP, N>(v, head.v, a.p.v.row, j0, a.p.Tk, &a);

@@ -22,20 +22,19 @@ __device__ static inline void soften(float *scratch, struct softmax *run, int64_
                                      const struct attention *a, const struct head *head) {
     float *row = scratch + lane() / 2 * S_LD<TILE>, s[TILE / 2], tile_max = -INFINITY, tile_sum = 0;
     float scale = (float)a->p.scale * LOG2_E;
-    int odd = lane() % 2;
-    struct seen seen = seen_of_tile(a, t, j0, TILE);
+    int odd = lane() % 2, seen = seen_of_tile(a, t, j0, TILE);
 #pragma unroll
     for (int i = 0; i < TILE / 8; i++) {
         int j = 8 * i + 4 * odd;
         four_floats four = *(const four_floats *)(row + j);
 #pragma unroll
         for (int c = 0; c < 4; c++) {
-            s[4 * i + c] = j + c >= seen.from && j + c < seen.to ? score_of(a, four.x[c], scale) : -INFINITY;
+            s[4 * i + c] = j + c < seen ? four.x[c] * scale : -INFINITY;
             tile_max = fmaxf(tile_max, s[4 * i + c]);
         }
     }
     float max = fmaxf(run->max, fmaxf(tile_max, __shfl_xor_sync(0xffffffffu, tile_max, 1)));
-    float base = max == -INFINITY ? 0.0f : max, shrink = exp2f(run->max - base);   /* no key seen yet: relative to 0 */
+    float shrink = exp2f(run->max - max);
     __syncwarp();   /* the whole row of scores is read, so p may overwrite it */
 #pragma unroll
     for (int i = 0; i < TILE / 8; i++) {
@@ -45,7 +44,7 @@ __device__ static inline void soften(float *scratch, struct softmax *run, int64_
         draw_four(m, a, head, t, j0 + j);
 #pragma unroll
         for (int c = 0; c < 4; c++) {
-            float x = exp2f(s[4 * i + c] - base);
+            float x = exp2f(s[4 * i + c] - max);
             tile_sum += x;
             p.x[c] = store(m[c] * x);
         }
@@ -66,7 +65,7 @@ __device__ static inline void finish(accumulator o[DP / 16], float *scratch, con
     int64_t t = t0 + lane() / 2;
     __syncwarp();
 #pragma unroll
-    for (int i = 0; i < 8; i++) factor[i] = run->sum > 0 ? 1 / run->sum : 0.0f;
+    for (int i = 0; i < 8; i++) factor[i] = 1 / run->sum;
     __syncwarp();
     wmma_rescale<DP>(o, scratch);
     struct rows_out y = {head->y, 0, a->p.y.row, a->p.Tq, false, false};
@@ -81,12 +80,11 @@ __global__ static void __launch_bounds__(THREADS) flash_forward_wmma(struct atte
     float *scratch = (float *)(v + TILE * (DP + 8)) + first_row() * S_LD<TILE>;
     struct head head = head_of(&a, block_head(a.p.Tq, TILE));
     int64_t t0 = block_tile_from_end(a.p.Tq, TILE);
-    float sink = sink_of(&a, &head);
-    struct softmax run = {sink * LOG2_E, sink > -INFINITY ? 1.0f : 0.0f};
+    struct softmax run = {-INFINITY, 0};
     accumulator o[DP / 16];
     wmma_clear<DP>(o);
     wmma_load<DP>(q, head.q, a.p.q.row, t0, a.p.Tq, &a);
-    for (int64_t j0 = first_key(&a, t0, TILE); j0 < end_of_keys(&a, t0 + TILE); j0 += TILE) {
+    for (int64_t j0 = 0; j0 < end_of_keys(&a, t0 + TILE); j0 += TILE) {
         __syncthreads();   /* the last tile of keys has been used */
         wmma_load<DP>(k, head.k, a.p.k.row, j0, a.p.Tk, &a);
         wmma_load<DP>(v, head.v, a.p.v.row, j0, a.p.Tk, &a);

@@ -54,10 +54,10 @@ materialised_forward_warp_per_four_queries(struct attention a, struct saved save
     real *w = tile_end(v) + first_row() * TILE, *drawn = w + TILE * TILE;
     real s[ROWS], m[ROWS], o[ROWS][CHUNKS_OF<WIDE>];
     struct softmax run;
-    softmax_start(&run, -(real)INFINITY);
+    softmax_start(&run);
     tile_load<WIDE>(q);
-    int64_t begin = first_key(&a, t0, TILE), end = end_of_keys(&a, t0 + TILE);
-    for (int64_t j0 = begin; j0 < end; j0 += TILE) {
+    int64_t end = end_of_keys(&a, t0 + TILE);
+    for (int64_t j0 = 0; j0 < end; j0 += TILE) {
         k.t0 = (int)j0;
         tile_load_next<WIDE>(k);
         tile_scores<WIDE>(s, q, k, &a);
@@ -66,8 +66,7 @@ materialised_forward_warp_per_four_queries(struct attention a, struct saved save
     tile_clear(o);
     for (int64_t j0 = 0; j0 < T; j0 += TILE) {
         for (int r = 0; r < ROWS; r++) s[r] = 0;   /* p is 0 where no query of the tile sees the key */
-        bool seen = j0 >= begin && j0 < end;   /* the same for the whole block */
-        if (seen) {
+        if (j0 < end) {   /* the same for the whole block */
             k.t0 = v.t0 = (int)j0;
             tile_load_next<WIDE>(k, v);
             tile_scores<WIDE>(s, q, k, &a);
@@ -80,7 +79,7 @@ materialised_forward_warp_per_four_queries(struct attention a, struct saved save
         }
         tile_squares_are_written<WIDE>();
         save_tile(&saved, s, m, t0, j0 + lane(), &a, &head);
-        if (seen) tile_add_products<WIDE>(o, w, v);
+        if (j0 < end) tile_add_products<WIDE>(o, w, v);
     }
     tile_store(head.y, a.p.y.row, t0, T, D, o);
 }
@@ -134,8 +133,8 @@ __global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
     real dp[ROWS], sum[ROWS] = {0}, dq[ROWS][CHUNKS_OF<WIDE>];
     struct pairs x;
     tile_load<WIDE>(g);
-    int64_t begin = first_key(&a, t0, TILE), end = end_of_keys(&a, t0 + TILE);
-    for (int64_t j0 = begin; j0 < end; j0 += TILE) {
+    int64_t end = end_of_keys(&a, t0 + TILE);
+    for (int64_t j0 = 0; j0 < end; j0 += TILE) {
         v.t0 = (int)j0;
         tile_load_next<WIDE>(v);
         tile_dots<WIDE>(dp, g, v);
@@ -148,7 +147,7 @@ __global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
         if (t < T && lane() == 0) delta[(head.b * a.p.H + head.h) * T + t] = sum[r];
     }
     tile_clear(dq);
-    for (int64_t j0 = begin; j0 < end; j0 += TILE) {
+    for (int64_t j0 = 0; j0 < end; j0 += TILE) {
         k.t0 = v.t0 = (int)j0;
         tile_load_next<WIDE>(k, v);
         tile_dots<WIDE>(dp, g, v);
@@ -191,7 +190,7 @@ __global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
     for (int i = 0; i < a.p.shared_by; i++) {
         head = head_of(&a, first_head + i);
         q.from = head.q, g.from = head.dy;
-        for (int64_t t0 = first_query(&a, j0); t0 < end_of_queries(&a, j0, TILE); t0 += TILE) {
+        for (int64_t t0 = first_query(&a, j0); t0 < T; t0 += TILE) {
             int64_t t = t0 + lane();
             q.t0 = g.t0 = (int)t0;
             __syncthreads();

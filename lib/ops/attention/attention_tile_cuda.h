@@ -175,33 +175,30 @@ __device__ static inline void tile_put_gradient(const struct attention *a, const
 /* The running softmax of the warp's four queries; every lane has the values of all four. */
 struct softmax { real max[ROWS], sum[ROWS]; };
 
-/* sink: what the queries see before the first key; -infinity: nothing. */
-__device__ static inline void softmax_start(struct softmax *run, real sink) {
-    for (int r = 0; r < ROWS; r++) run->max[r] = sink, run->sum[r] = sink > -(real)INFINITY ? (real)1 : (real)0;
+__device__ static inline void softmax_start(struct softmax *run) {
+    for (int r = 0; r < ROWS; r++) run->max[r] = -(real)INFINITY, run->sum[r] = 0;
 }
 
 /* One more tile: s[r] becomes e^(s[r] - max) under the new maximum. Sums under the old one must be multiplied
- * by shrink[r]. No exponent is positive. A row that has seen no key yet has maximum -infinity, and is relative to
- * 0. */
+ * by shrink[r]. No exponent is positive; each row has seen a key, so that no maximum is infinite. */
 __device__ static inline void softmax_add(struct softmax *run, real s[ROWS], real shrink[ROWS]) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         real tile_max = warp_max(s[r]), max = tile_max > run->max[r] ? tile_max : run->max[r];
-        real base = max == -(real)INFINITY ? (real)0 : max;
-        shrink[r] = exp(run->max[r] - base);
-        s[r] = exp(s[r] - base);
+        shrink[r] = exp(run->max[r] - max);
+        s[r] = exp(s[r] - max);
         run->sum[r] = run->sum[r] * shrink[r] + warp_sum(s[r]);
         run->max[r] = max;
     }
 }
 
-/* s[r] = q[r] . k[lane] / sqrt(D), capped; -infinity where the query does not see the key. */
+/* s[r] = q[r] . k[lane] / sqrt(D); -infinity where the query does not see the key. */
 template <bool WIDE>
 __device__ static inline void tile_scores(real s[ROWS], const struct tile &q, const struct tile &k,
                                           const struct attention *a) {
     tile_dots<WIDE>(s, q, k);
     for (int r = 0; r < ROWS; r++)
-        s[r] = sees(a, q.t0 + first_row() + r, k.t0 + lane()) ? capped(a, (real)a->p.scale * s[r]) : -(real)INFINITY;
+        s[r] = sees(a, q.t0 + first_row() + r, k.t0 + lane()) ? (real)a->p.scale * s[r] : -(real)INFINITY;
 }
 
 /* m[r][j] for the warp's four queries and the tile's 32 keys, in shared memory: each lane draws four keys of one
