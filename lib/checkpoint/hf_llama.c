@@ -96,8 +96,9 @@ static const struct hf_key OLMO2_KEYS[] = {
 };
 static const struct hf_keys OLMO2 = {OLMO2_KEYS, NULL, NULL};
 
-/* The model_types that are read, the class and the arch of each, its theta if the file says none, and its options:
- * bias "all" is said by a key, "qkv" is always there. A model is written as the first type that has its options. */
+/* The model_types that are read, the class and the arch of each, its theta if the file says none, and its options. In a
+ * family with bias "all", the key attention_bias turns the biases on. A family with "qkv" has no such key, and always
+ * has its biases. Export chooses the first type that has the model's options. */
 static const struct family {
     const char *type, *class, *arch;
     const struct hf_keys *keys;
