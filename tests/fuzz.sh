@@ -1,5 +1,5 @@
 #!/bin/bash
-# Fuzz targets (tests/fuzz), each on its corpus and on some thousand mutations of it, the same ones each time; no fuzzer
+# Fuzz targets (tests/fuzz), each on its seeds and on some thousand mutations of it, the same ones each time; no fuzzer
 # is needed.
 #
 # Run from the project's root. BUILD: where the programs are (default: build; made by make -f tests/fuzz/Makefile
@@ -10,7 +10,7 @@ build=${BUILD:-build}/fuzz
 names=${FUZZ:-messages safetensors_header}
 [ "$names" != all ] || names=$(basename -s .c -a tests/fuzz/fuzz_*.c | sed 's/^fuzz_//')
 for name in $names; do
-    if text=$("$build/replay-$name" "${MUTATIONS:-2000}" "$build/failed-$name" "tests/fuzz/corpus/$name" 2>&1); then
+    if text=$("$build/replay-$name" "${MUTATIONS:-2000}" "$build/failed-$name" tests/fuzz/seeds 2>&1); then
         echo "ok fuzz_$name"
     else
         echo "not ok fuzz_$name"

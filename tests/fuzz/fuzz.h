@@ -3,7 +3,7 @@
  *   /[*] parses: lib/base lib/checkpoint/safetensors_read.c [*]/       folders (all of their sources) and files
  *
  * and that defines LLVMFuzzerTestOneInput: give the bytes to a parser; if it accepts them, check the parser's promises
- * with MUST. The inputs to start from are in corpus/NAME/. docs/fuzzing.md has the rest. */
+ * with MUST. The inputs to start from are in tests/fuzz/seeds. docs/fuzzing.md has the rest. */
 #pragma once
 
 #include "lib/base/status.h"

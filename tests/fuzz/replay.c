@@ -1,4 +1,4 @@
-/* A fuzz target without a fuzzer: it runs every input of the corpus, then mutations of them, the same ones on every
+/* A fuzz target without a fuzzer: it runs every seed of the target, then mutations of them, the same ones on every
  * machine. So `make check` runs the targets with any compiler. Only libFuzzer searches for new paths (`make fuzz`).
  *
  *   replay-NAME N FAILED FILE|FOLDER...      N mutations; an input that ends the process is kept in FAILED */
@@ -70,12 +70,18 @@ static struct input *add_input(FILE *f, const char *path, const char *name, size
     return in;
 }
 
-/* Records of seeds.py: a line "NAME BYTES", the bytes, a line break. */
+/* This program is replay-TARGET. Of the records of seeds.py (a line "TARGET/NAME BYTES", the bytes, a line break) the
+ * target's own are inputs. */
+static const char *target;
 static void add_seeds(FILE *f, const char *path) {
     char name[128];
-    size_t n;
-    while (fscanf(f, "%127s %zu", name, &n) == 2)
-        if (getc(f) != '\n' || add_input(f, path, name, n)->size != n || getc(f) != '\n') refuse(path);
+    size_t n, own = strlen(target);
+    while (fscanf(f, "%127s %zu", name, &n) == 2) {
+        if (getc(f) != '\n') refuse(path);
+        if (strncmp(name, target, own) != 0 || name[own] != '/') fseek(f, (long)n, SEEK_CUR);
+        else if (add_input(f, path, name + own + 1, n)->size != n) refuse(path);
+        if (getc(f) != '\n') refuse(path);
+    }
     if (!feof(f)) refuse(path);
 }
 
@@ -205,6 +211,9 @@ static void mutate(void) {
 int main(int argc, char **argv) {
     if (argc < 4) return fprintf(stderr, "%s MUTATIONS FAILED FILE|FOLDER...\n", argv[0]), 2;
     failed_path = argv[2];
+    target = strstr(argv[0], "replay-");
+    if (!target) return fprintf(stderr, "%s is not replay-TARGET\n", argv[0]), 2;
+    target += strlen("replay-");
     signal(SIGABRT, keep_and_die);
     signal(SIGALRM, keep_and_die);
     for (int i = 3; i < argc; i++) add(argv[i]);

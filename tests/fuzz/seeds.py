@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Seeds of a fuzz target in one file, tests/fuzz/corpus/NAME/seeds: for each a line "NAME BYTES", its bytes, and a
-line break.
+"""What the fuzz targets start from, in one file, tests/fuzz/seeds: for each input a line "TARGET/NAME BYTES", its bytes,
+and a line break.
 
-    tests/fuzz/seeds.py SEEDS FOLDER       puts each into FOLDER as a file, for libFuzzer
-    tests/fuzz/seeds.py SEEDS + FILE...    adds files, each under its name"""
+    tests/fuzz/seeds.py TARGET FOLDER       puts each of the target's into FOLDER as a file, for libFuzzer
+    tests/fuzz/seeds.py TARGET + FILE...    adds files to the target's, each under its name"""
 import os
 import sys
 
+SEEDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seeds")
 
-def read(path):
-    """{name: bytes}"""
+
+def read():
+    """{"target/name": bytes}"""
     out = {}
-    with open(path, "rb") as file:
+    with open(SEEDS, "rb") as file:
         while line := file.readline():
             name, size = line.split()
             out[name.decode()] = file.read(int(size))
@@ -19,20 +21,21 @@ def read(path):
     return out
 
 
-def write(path, seeds):
-    with open(path, "wb") as file:
+def write(seeds):
+    with open(SEEDS, "wb") as file:
         for name, data in sorted(seeds.items()):
             file.write(b"%s %d\n" % (name.encode(), len(data)) + data + b"\n")
 
 
 if __name__ == "__main__":
-    seeds = read(sys.argv[1])
+    seeds, target = read(), sys.argv[1] + "/"
     if sys.argv[2] == "+":
         for path in sys.argv[3:]:
             with open(path, "rb") as file:
-                seeds[os.path.basename(path)] = file.read()
-        write(sys.argv[1], seeds)
+                seeds[target + os.path.basename(path)] = file.read()
+        write(seeds)
     else:
         for name, data in seeds.items():
-            with open(os.path.join(sys.argv[2], name), "wb") as file:
-                file.write(data)
+            if name.startswith(target):
+                with open(os.path.join(sys.argv[2], name.removeprefix(target)), "wb") as file:
+                    file.write(data)

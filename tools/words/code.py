@@ -121,7 +121,7 @@ def names(root):
         ]
     lists_of_words = ("tools/words/", "tools/check-words", "tests/more/words.sh")
     for path in sorted(paths):
-        if not path or path.startswith(("build", "docs/benchmarks/", "tests/fuzz/corpus/") + lists_of_words):
+        if not path or path.startswith(("build", "docs/benchmarks/", "tests/fuzz/seeds") + lists_of_words):
             continue
         name, full = os.path.basename(path), os.path.join(root, path)
         if os.path.islink(full) or not os.path.isfile(full):
