@@ -6,8 +6,8 @@
 #include "launch/agent.h"
 #include "launch/flight_commands.h"
 #include "launch/launch_restart.h"
-#include "launch/program.h"
 #include "lib/base/configs.h"
+#include "lib/base/program.h"
 #include "lib/base/status.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -129,14 +129,21 @@ static int unless_output_was_lost(int code) {
     return status_exit_code(E_IO);
 }
 
+/* launch_code_of_hydra says what for. */
+static int with_last_word(bool wanted, int code) {
+    if (wanted) fprintf(stderr, "trivium: a rank ends with code %d\n", code);
+    return code;
+}
+
 int main(int argc, char **argv) {
     fill_closed();
     wait_briefly(argv);
+    const bool last_word = getenv("TRIVIUM_LAST_WORD") != NULL; /* now: launch sets it for its ranks */
     const char *name = argc > 1 ? argv[1] : "--help";
     for (int i = 0; i < N_COMMANDS; i++)
         if (!strcmp(name, COMMANDS[i].name) && main_of(&COMMANDS[i])) {
             int code = main_of(&COMMANDS[i])(argc - 2, argv + 2);
-            return COMMANDS[i].prints ? unless_output_was_lost(code) : code;
+            return with_last_word(last_word, COMMANDS[i].prints ? unless_output_was_lost(code) : code);
         }
     if (!strcmp(name, "--version")) {
         printf("trivium %s\n", VERSION);

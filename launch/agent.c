@@ -21,9 +21,9 @@
 #include "launch/launch.h"
 #include "launch/lighthouse.h"
 #include "launch/next_membership.h"
-#include "launch/program.h"
 #include "launch/rank.h"
 #include "lib/base/clock.h"
+#include "lib/base/program.h"
 #include "lib/comm/comm.h"
 
 #include <errno.h>

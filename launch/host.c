@@ -18,12 +18,12 @@
 #include "launch/host_request.h"
 #include "launch/hosts.h"
 #include "launch/next_membership.h"
-#include "launch/program.h"
 #include "launch/rank.h"
 #include "launch/still.h"
 #include "lib/base/clock.h"
 #include "lib/base/cores.h"
 #include "lib/base/option.h"
+#include "lib/base/program.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,11 +3,11 @@
 #include "launch/launch.h"
 
 #include "launch/limits.h"
-#include "launch/program.h"
 #include "launch/stop.h"
 #include "lib/base/clock.h"
 #include "lib/base/cores.h"
 #include "lib/base/log.h"
+#include "lib/base/program.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -64,6 +64,7 @@ static void set_environment(const struct launch_request *request) {
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     /* mpirun gives its ranks a pseudo-terminal, even if standard output is a file */
     setenv("TRIVIUM_TERMINAL", isatty(STDOUT_FILENO) ? "1" : "0", 1);
+    if (!TRIVIUM_OPEN_MPI && !request->own) setenv("TRIVIUM_LAST_WORD", "1", 1); /* launch_code_of_hydra */
     setenv("OMPI_MCA_mca_base_component_show_load_errors", "0", 0); /* no complaints about absent network cards */
     setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
     if (geteuid() == 0) { /* as in containers */
@@ -147,11 +148,11 @@ static void conclude(const struct launch_request *request, struct launch_outcome
     if (o->end.text_lost && o->end.text_lost != EBADF && !o->end.reader_left) /* EBADF: the user closed it */
         log_warn("not all of the standard output could be written: %s; send it where there is room",
                  strerror(o->end.text_lost));
+    if (!TRIVIUM_OPEN_MPI && !request->own && o->end.asked)
+        o->code = launch_code_of_hydra(facts, o->code, request->n_ranks);
     if (o->code == 0 || o->code == EXIT_CHECKPOINTED) return;
-    if (o->end.reader_left) {
-        o->code = EXIT_READER_LEFT;
-        return;
-    }
+    if (o->end.reader_left) o->code = EXIT_READER_LEFT;
+    if (o->end.reader_left) return;
     if (o->end.stop_signal == SIGINT) {
         o->code = EXIT_INTERRUPTED;
         fprintf(stderr, INTERRUPTED "%s%s%s\n", o->end.forced ? "; " : "", o->end.forced ? starter(request) : "",

@@ -85,6 +85,7 @@ struct launch_facts {
     int rank;
     int signal;      /* the signal that killed the rank; 0: it exited or aborted */
     int exit_code;   /* of a rank that exited or aborted */
+    int n_saved, n_done; /* ranks that have said that they end with code 75, with 0 (only under Hydra) */
     bool no_shared_memory; /* Open MPI could not make its shared memory; the cause if no other is known */
     char host[64], signal_name[48];
     char error[512]; /* the E_ line, or its beginning */
@@ -104,6 +105,10 @@ void launch_filter_init(struct launch_filter *);
 
 /** Judge one line (NUL-terminated, with or without its line end) and store its facts in the filter. Pure otherwise. */
 enum launch_verdict launch_filter_line(struct launch_filter *, const char *line);
+
+/** The code of a job that Hydra ends with `code`, after a signal to it. Hydra 4.0 then takes 0 for the code of a rank
+ *  whose pipes close just before it ends, and or-s all codes: so 0 and 75 are only what each rank has said. Pure. */
+int launch_code_of_hydra(const struct launch_facts *, int code, int n_ranks);
 
 /** When no further line comes: the line that is still held, or "". Borrowed until the next call. */
 const char *launch_filter_end(struct launch_filter *);

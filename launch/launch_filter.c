@@ -70,6 +70,20 @@ static bool is_abort(struct launch_facts *facts, const char *line) {
     return true;
 }
 
+/* The word of a rank that ends under Hydra (trivium.c). */
+static bool is_last_word(struct launch_facts *facts, const char *line) {
+    int code;
+    if (sscanf(line, "trivium: a rank ends with code %d", &code) != 1) return false;
+    facts->n_saved += code == EXIT_CHECKPOINTED;
+    facts->n_done += code == 0;
+    return true;
+}
+
+int launch_code_of_hydra(const struct launch_facts *facts, int code, int n_ranks) {
+    if (code != 0 && code != EXIT_CHECKPOINTED) return code;
+    return facts->n_saved == n_ranks ? EXIT_CHECKPOINTED : facts->n_done == n_ranks ? 0 : 1;
+}
+
 /* Is this a remark outside blocks? It is about a read from a dead rank, a pipe that mpirun's event loop closes early on
  * TERM, an MPI_ABORT block that Open MPI 4.1 cannot unpack, launch's signal, or equal blocks of several ranks. */
 static bool is_remark(const char *line) {
@@ -120,7 +134,8 @@ enum launch_verdict launch_filter_line(struct launch_filter *filter, const char 
         if (first) snprintf(filter->facts.error, sizeof filter->facts.error, "%s", line);
         return first ? LINE_PASS : LINE_DROP;
     }
-    if (is_remark(line) || is_agents(&filter->facts, line) || is_abort(&filter->facts, line)) return LINE_DROP;
+    if (is_remark(line) || is_last_word(&filter->facts, line)) return LINE_DROP;
+    if (is_agents(&filter->facts, line) || is_abort(&filter->facts, line)) return LINE_DROP;
     return is_dashes(line) ? judge_dashes(filter, line) : judge_text(filter, line);
 }
 

@@ -8,8 +8,8 @@
  * If launch itself is killed, the kernel sends TERM to mpirun (Linux). The guard, a process that waits only for
  * launch's end, kills the job's remaining processes after 10 s, so that no rank outlives the job. */
 #include "launch/launch.h"
-#include "launch/program.h"
 #include "lib/base/clock.h"
+#include "lib/base/program.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,10 +6,10 @@
 #include "driver/train/train_options.h"
 #include "launch/goodput.h"
 #include "launch/launch_settle.h"
-#include "launch/program.h"
 #include "launch/stop.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/base/program.h"
 #include "lib/checkpoint/checkpoint.h"
 
 #include <inttypes.h>

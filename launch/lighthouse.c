@@ -6,8 +6,8 @@
 #include "launch/host_job.h"
 #include "launch/lighthouse_job.h"
 #include "launch/lighthouse_start.h"
-#include "launch/program.h"
 #include "lib/base/clock.h"
+#include "lib/base/program.h"
 
 #include <errno.h>
 #include <poll.h>

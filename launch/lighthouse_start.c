@@ -1,7 +1,7 @@
 #define _GNU_SOURCE /* pipe2 */
 #include "launch/lighthouse_start.h"
 
-#include "launch/program.h"
+#include "lib/base/program.h"
 
 #include <errno.h>
 #include <fcntl.h>

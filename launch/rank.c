@@ -1,6 +1,6 @@
 #include "launch/rank.h"
 
-#include "launch/program.h"
+#include "lib/base/program.h"
 
 #include <errno.h>
 #include <stdio.h>

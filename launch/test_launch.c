@@ -107,6 +107,26 @@ TEST(test_filter_reads_who_aborted_under_mpich) {
     assert_unchanged("Abort(1091471) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Init_thread: Other MPI error\n");
 }
 
+/* The code that launch takes for two ranks, after what they have said and Hydra's code. */
+static int code_after(const char *said, int code) {
+    assert_string_equal(through(said), "");
+    return launch_code_of_hydra(&filter.facts, code, 2);
+}
+
+TEST(test_the_ranks_words_count_under_hydra) {
+    const char *saved = "trivium: a rank ends with code 75\ntrivium: a rank ends with code 75\n",
+               *done = "trivium: a rank ends with code 0\ntrivium: a rank ends with code 0\n",
+               *one = "trivium: a rank ends with code 75\n", *failed = "trivium: a rank ends with code 75\n"
+                                                                      "trivium: a rank ends with code 1\n";
+    assert_int_equal(code_after(saved, 0), EXIT_CHECKPOINTED);
+    assert_int_equal(code_after(saved, EXIT_CHECKPOINTED), EXIT_CHECKPOINTED);
+    assert_int_equal(code_after(done, 0), 0);
+    assert_int_equal(code_after(one, 0), 1);                   /* the other one was killed */
+    assert_int_equal(code_after("", 0), 1);
+    assert_int_equal(code_after(failed, EXIT_CHECKPOINTED), 1); /* 75 | 1 is 75 */
+    assert_int_equal(code_after(saved, 9), 9);
+}
+
 TEST(test_filter_reads_what_the_agent_says) {
     assert_string_equal(through("step 1\ntrivium agent: rank 2 on host n07 was killed by signal 9 (Killed)\nstep 2\n"),
                         "step 1\nstep 2\n");
@@ -322,7 +342,7 @@ TESTS(unit_test(test_filter_passes_what_ranks_say), unit_test(test_filter_passes
       unit_test(test_filter_reads_who_was_killed), unit_test(test_filter_reads_who_ended_with_which_code),
       unit_test(test_filter_reads_who_aborted),
       unit_test(test_filter_leaves_out_what_mpirun_says_to_itself), unit_test(test_filter_reads_what_the_agent_says),
-      unit_test(test_filter_reads_who_aborted_under_mpich),
+      unit_test(test_filter_reads_who_aborted_under_mpich), unit_test(test_the_ranks_words_count_under_hydra),
       unit_test(test_filter_drops_reads_of_a_dead_rank),
       unit_test(test_filter_prefers_the_signal_whatever_the_order),
       unit_test(test_filter_finds_an_error_inside_a_block), unit_test(test_filter_passes_other_blocks),

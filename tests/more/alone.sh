@@ -15,8 +15,18 @@ losses() { sed -n 's/.*"loss":\([^,]*\),.*/\1/p' "$1"; }
 refused() { [ "$1" = 2 ] && grep -q "$2" "$work/said"; } # CODE WORDS
 
 # ---- MPICC: another MPI ----
+# Two ranks train without an end, until TERM comes after the first row of metrics. launch's code
+asked_to_save() {
+    rm -rf "$work/m" "$work/saved"
+    "$mpi/trivium" launch -n 2 "${train[@]}" --log warn --dp 2 --steps 1000000 --metrics "$work/m" \
+        --save "$work/saved" >"$work/said" 2>&1 &
+    for ((i = 0; i < 600; i++)); do if [ -s "$work/m" ]; then break; fi; sleep 0.1; done
+    kill -TERM $!
+    wait $!
+}
 other_mpi() {
-    local ranks i mpi=build-${MPICC##*[./]} train=(train --layers 1 --hidden 32 --heads 2 --seq 16 --global-batch 8)
+    local ranks i round code mpi train=(train --layers 1 --hidden 32 --heads 2 --seq 16 --global-batch 8)
+    mpi=build-${MPICC##*[./]}
     command -v "$MPICC" >/dev/null || { echo "skip alone: no $MPICC; apt-get install mpich libmpich-dev"; return; }
     make -j"$(nproc)" MPICC="$MPICC" BUILD_NAME="$mpi" "$mpi/trivium" "$mpi/trivium-tests" >"$work/said" 2>&1 &&
         "$mpi/trivium" launch -n 2 preflight >>"$work/said" && grep -q "${OF_MPI:-MPICH} Version" "$work/said"
@@ -38,13 +48,29 @@ END
     TRIVIUM_EXE=$work/dies "$mpi/trivium" launch -n 2 "${train[@]}" --log warn --dp 2 --metrics '' >"$work/said" 2>&1
     [ $? = 1 ] && grep -q '^E_COMM .* code 9: a rank was killed, by signal 9 ' "$work/said"
     report $? "an E_COMM line when a rank is killed"
-    "$mpi/trivium" launch -n 2 "${train[@]}" --log warn --dp 2 --steps 1000000 --metrics "$work/m" \
-        --save "$work/saved" >"$work/said" 2>&1 &
-    for ((i = 0; i < 600; i++)); do [ -s "$work/m" ] && break; sleep 0.1; done
-    kill -TERM $!
-    wait $!
+    for round in 1 2 3 4 5 6 7 8; do # Hydra 4.0 reports 0 in about one of five
+        asked_to_save
+        code=$?
+        if [ $code != 75 ] || [ ! -e "$work/saved/latest" ] || grep -q "ends with" "$work/said"; then break; fi
+        round=all
+    done
+    [ "$round" = all ]
+    report $? "a request to save, eight times: code $code, and a checkpoint"
+    mkdir "$work/bin" && cat >"$work/bin/${MPICC/mpicc/mpirun}" <<END
+#!/usr/bin/env python3
+import os, signal, subprocess, sys
+ranks = subprocess.Popen(["$(command -v "${MPICC/mpicc/mpirun}")", *sys.argv[1:]])
+wanted = int(os.environ.get("INSTEAD", signal.SIGUSR1))
+signal.signal(signal.SIGUSR1, lambda *_: ranks.send_signal(wanted))
+sys.exit(0 * ranks.wait())
+END
+    chmod +x "$work/bin/"*
+    PATH=$work/bin:$PATH asked_to_save
     [ $? = 75 ] && [ -e "$work/saved/latest" ]
-    report $? "a request to save: code 75, and a checkpoint"
+    report $? "code 75 when mpirun says 0"
+    INSTEAD=9 PATH=$work/bin:$PATH asked_to_save
+    [ $? = 1 ] && grep -q '^E_COMM .* stopped by signal 15' "$work/said"
+    report $? "code 1 when mpirun says 0, and the ranks were killed instead"
     "$mpi/trivium" launch -n 2 "${train[@]}" --dp 2 --data "$work/none" >"$work/said" 2>&1
     [ $? = 2 ] && [ "$(wc -l <"$work/said")" = 1 ] && grep -q 'E_DATA .* cannot open' "$work/said"
     report $? "a bad request: code 2, and one line"

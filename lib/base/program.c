@@ -1,6 +1,6 @@
 /* /proc/self/exe opens the program's own file, even if its name now belongs to another file or no longer exists. The
  * name is used as long as it is valid, because ps and pgrep show it. */
-#include "launch/program.h"
+#include "lib/base/program.h"
 
 #include <errno.h>
 #include <limits.h>
