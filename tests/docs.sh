@@ -262,6 +262,8 @@ $$
 
 See [`dp/small.c`](other.md).
 
+## 张量
+
 ```sh run
 echo $HOME --x @y
 ```
@@ -278,6 +280,7 @@ page prose \
     'Costs @f$2S(n-1)/n@f$ and $5; <a href="source:dp/small.c:3" class="anchor">'\
 '<code>dp/small.c:small_meet</code></a>, '\
 '<a href="docs_other_page.html#docs_other_page_a_part">the options</a>, a\@b, \--dp 2, `--tp 2`.'
+page heading_in_chinese '## 张量 {#docs_page_page_5f2091cf}'
 page link_in_whose_text_is_a_file 'See <a href="docs_other_page.html">`dp/small.c`</a>.'
 page picture_in_a_table '| <img class="figure" src="files/docs/small.svg" width="150" alt="a --small one"/> | 2 |'
 page formula 'x_i \\ y'

@@ -30,7 +30,8 @@ def slug(text):
 
 
 def heading_id(path, name):
-    return page_id(path) + "_" + re.sub(r"[^a-z0-9]", "_", name)
+    """Characters outside of ASCII become their numbers: headings of one length would share a name."""
+    return page_id(path) + "_" + re.sub(r"[^a-z0-9]", lambda c: "_" if c[0].isascii() else f"{ord(c[0]):x}", name)
 
 
 def escape(text, commands=COMMANDS):

@@ -78,7 +78,19 @@ SEARCH = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Se
 <script src="lunr.min.js"></script><script src="texts.js"></script><script src="search.js"></script></body></html>
 """
 SCRIPT = """// The texts of texts.js, searched by lunr. #words in the address is a search, too.
+// Chinese has no blanks between words: of a run of its characters, each two that follow one another are a word.
+const RUNS = /\\p{Script=Han}+|[^\\p{Script=Han}]+/gu;
+function pairs(text) {
+  return [...text.matchAll(RUNS)].flatMap(({0: run, index}) => /\\p{Script=Han}./u.test(run)
+    ? [...run.slice(1)].map((_, i) => [run.slice(i, i + 2), index + i]) : [[run, index]]);
+}
+function bare(token) { return token.update(word => word.replace(/^[^\\p{L}\\p{N}]+|[^\\p{L}\\p{N}]+$/gu, "")); }
+lunr.Pipeline.registerFunction(bare, "bare");
 const index = lunr(function () {
+  this.tokenizer = (text, said) => lunr.tokenizer(text, said).flatMap(({str, metadata}) => pairs(str).map(
+    ([word, at]) => new lunr.Token(word, {...metadata, position: [metadata.position[0] + at, word.length]})));
+  this.pipeline.before(lunr.trimmer, bare);
+  this.pipeline.remove(lunr.trimmer);
   this.ref("at"); this.field("heading", {boost: 4}); this.field("title", {boost: 2}); this.field("text");
   this.metadataWhitelist = ["position"];
   TEXTS.forEach((row, at) => this.add({at, ...row}));
@@ -86,7 +98,8 @@ const index = lunr(function () {
 function found(words) {
   // All words have to be there, unless the reader says otherwise.
   const plain = !/[+:~^-]/.test(words);
-  try { return index.search(plain ? words.trim().split(/\\s+/).map(word => "+" + word).join(" ") : words); }
+  const parts = words.trim().split(/\\s+/).flatMap(word => pairs(word).map(([part]) => "+" + part));
+  try { return index.search(plain ? parts.join(" ") : words); }
   catch (error) { return []; }
 }
 // The text around the first place, with all places marked.
