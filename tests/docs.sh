@@ -93,6 +93,32 @@ if [ "$(wc -l <"$work/out")" = 3 ] && [ ! -s "$work/wrong" ]; then
     echo "ok docs_readme_tells_the_lengths_of_three_files"
 else not_ok docs_readme_tells_the_lengths_of_three_files "is, said: $(cat "$work/wrong")"; fi
 
+# The pages in Chinese: README has the English one's commands and what they print, and the glossary its words, with a
+# row for the way back.
+python3 - >"$work/out" <<'END'
+import re
+def text(name):
+    return open(f"docs/{name}", encoding="utf-8").read()
+def blocks(name):
+    return re.findall(r"^```(\w+).*\n((?:.*\n)*?)```$", text(name), re.M)
+def rows(text):
+    return [tuple(cell.strip() for cell in row.split("|")[1:-1]) for row in re.findall(r"^\| .*", text, re.M)]
+english, chinese = blocks("../README.md"), blocks("zh/README.md")
+if len(english) < 8 or english != chinese:
+    print("docs/zh/README.md: not README.md's blocks, of", len(english), "from", [a == b for a, b in
+          zip(english, chinese)])
+forth, back = map(rows, text("zh/glossary.md").split("\n## 从中文查英文\n"))
+listed = {row[0] for row in rows(text("glossary.md"))} - {"word", "here"}
+print(*(f"docs/zh/glossary.md: no row of {word}\n" for word in listed - {row[0] for row in forth}), sep="", end="")
+there = {(word, row[0]) for row in forth if row[0] != "英文" for word in row[1].split("，")}
+print(*(f"docs/zh/glossary.md: {row} is in one direction only\n" for row in there ^ set(back[1:])), sep="", end="")
+sounds = [row[0].encode("gb18030") for row in back[1:]]
+if len(listed) < 100 or sounds != sorted(sounds):
+    print("docs/zh/glossary.md: too few words, or the way back is not in the order of sounds")
+END
+if [ ! -s "$work/out" ]; then echo "ok docs_pages_in_chinese_have_the_english_ones_commands_and_words"
+else not_ok docs_pages_in_chinese_have_the_english_ones_commands_and_words "see below"; fi
+
 # What a page's commands write is ignored by git, so that a tour leaves a clean tree. this.ini, plan.ini, report: the
 # defaults.
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then

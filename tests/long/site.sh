@@ -78,5 +78,6 @@ search of_the_site_finds_a_guide lighthouse '[1-9][0-9]*' '<a href="docs_elastic
 search of_the_site_finds_the_museum zigzag%20published '[1-9][0-9]*' '<a href="docs_museum_page.html'
 search of_the_site_finds_the_metrics goodput%20spike '[1-9][0-9]*' '<a href="docs_metrics_page.html'
 search of_the_site_finds_the_reference metrics-append '[1-9][0-9]*' '<a href="docs_options_page.html'
+search of_the_site_finds_chinese 激活重计算 '[1-9][0-9]*' '<a href="docs_zh_glossary_page.html#'
 cd "$root" || exit 1
 python3 tools/docs/check.py build/docs/html || echo "not ok site_check: it did not reach its end"
