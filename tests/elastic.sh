@@ -178,7 +178,7 @@ idle() {
 train=(train --data "$demo" --layers 2 --hidden 64 --heads 4 --seq 32 --global-batch 12 --dropout 0.1 \
     --val-fraction 0 --threads 1
     --precision fp64 --steps 60 --save-every 10 --log info)
-has_row() { grep -q "^{\"step\":$1," rows 2>/dev/null; }
+has_row() { has_row_in rows "$1"; }
 # trains NAME MOST RANKS LAUNCH_OPTIONS... -- TRAIN_OPTIONS... -- SLOT...: these slots are killed, each ten steps after
 # the one before (those in one word at once); agent:HOST, an agent; again:HOST, the one that has come in its place;
 # stop:HOST, an agent is stopped; drain:HOST, its ranks leave on request. Every step's loss is that of `whole` but for

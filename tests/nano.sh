@@ -12,6 +12,7 @@ check() { # check NAME COMMAND...
     if "${@:2}"; then echo "ok $1"; passed=$((passed + 1)); else echo "FAILED $1"; failed=$((failed + 1)); fi
 }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader # no search for networks
 run() { mpirun --oversubscribe --bind-to none -n "$1" "${@:2}"; }
 
 # Losses of two files differ by at most a relative $3.

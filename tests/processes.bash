@@ -1,5 +1,5 @@
-# The processes of a job that a test has started, and no others: each has $marker, NAME=VALUE, in its environment. For tests to source.
-# (tests/run runs *.sh.)
+# The processes of a job that a test has started, and no others: each has $marker, NAME=VALUE, in its environment. For
+# tests to source. (tests/run runs *.sh.)
 # shellcheck shell=bash disable=SC2013,SC2119,SC2120,SC2154
 
 # What `launch` starts: mpirun, or its own agent (--comm-transport direct); and what its lines call it
@@ -33,13 +33,19 @@ end_all() {
     [ -z "$left" ] || kill -KILL $left 2>/dev/null
 }
 
+# pause SECONDS: as sleep, without a process: no byte comes through this pipe
+never=$(mktemp -u) && mkfifo "$never" && exec {pipe}<>"$never" && rm "$never"
+pause() { read -rt "$1" -u "$pipe" || true; }
+
 # wait_for SECONDS COMMAND...: until the command succeeds
 wait_for() {
     local until=$((SECONDS + $1))
     shift
     until "$@"; do
         [ "$SECONDS" -lt "$until" ] || return 1
-        sleep "${wait_step:-0.1}"
+        pause "${wait_step:-0.1}"
     done
 }
+# has_row_in METRICS STEP, without a process, as it is asked often
+has_row_in() { [[ $'\n'$(<"$1") == *$'\n{"step":'"$2",* ]]; } 2>/dev/null
 is_alone() { [ -z "$(pids)" ]; }

@@ -48,7 +48,7 @@ same_end() { # SAVE
 }
 
 # ---- when and which process ----
-has_row() { grep -q "^{\"step\":$1," "$save.rows" 2>/dev/null; }
+has_row() { has_row_in "$save.rows" "$1"; }
 has_rank() { [ -n "$(pids 0)" ]; }
 # The moment of a case: start: ranks are just there, and MPI takes most of a second to begin; steps; save: just after a
 # step that is saved; late: after the last step

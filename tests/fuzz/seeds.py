@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the fuzz targets start from, in one file, tests/fuzz/seeds: for each input a line "TARGET/NAME BYTES", its bytes,
-and a line break.
+"""What the fuzz targets start from, in one file, tests/fuzz/seeds: for each input a line "TARGET/NAME BYTES", its
+bytes, and a line break.
 
     tests/fuzz/seeds.py TARGET FOLDER       puts each of the target's into FOLDER as a file, for libFuzzer
     tests/fuzz/seeds.py TARGET + FILE...    adds files to the target's, each under its name"""

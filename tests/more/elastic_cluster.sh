@@ -33,7 +33,7 @@ END
 chmod +x bin/*
 
 not_ok() { echo "not ok $1: $2"; tail -n 5 out out.n* calls 2>/dev/null | sed 's/^/#   /'; end_all; }
-has_row() { grep -q "^{\"step\":$1," ckpt.jsonl 2>/dev/null; }
+has_row() { has_row_in ckpt.jsonl "$1"; }
 agent_of() { # NODE: the agent that says it is that one
     local pid
     for pid in $(pids_of agent); do
