@@ -34,7 +34,7 @@ else not_ok docs_no_more_circles "see below"; fi
 if tools/docs/options --check >"$work/out" 2>&1; then echo "ok docs_options_are_those_of_the_program"
 else not_ok docs_options_are_those_of_the_program "see below"; fi
 
-for figure in docs/figures/*.svg; do
+for figure in docs/figures/*.svg docs/figures/*.png; do
     grep -qrF --include='*.md' "figures/${figure##*/}" README.md lessons docs/*.md */README.md ||
         grep -q '<title>Not in a handout' "$figure" || echo "$figure"
 done >"$work/out"
