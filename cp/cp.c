@@ -143,8 +143,11 @@ static struct step reshard_step(const struct plan *plan, int block, int from, in
 
 /* y = attention(x)  ->  x.heads = reshard(x); y.heads = attention(x.heads); y = reshard(y.heads)
  * Queries (in[0]) and keys (in[1]) may be separate tensors: then each is resharded alone, over its own heads. */
-static void surround(const struct plan *plan, struct program *p, int at) {
+static enum status surround(const struct plan *plan, struct program *p, int at) {
     const struct step attention = p->steps[at];
+    if (attention.attention.view.sinks)
+        return FAIL(E_CONFIG, "cp-heads=%" PRId64 " shards the heads of attention alone, and attention-sinks=on has a "
+                    "weight for each head; use cp-by ring without cp-heads", plan->mesh.cp_heads);
     int y = attention.out[0], y_heads = slot_beside(p, y);
     struct reshard_rule to_tokens = {.gathers = 'H', .cuts = 'T'};
     struct step after = reshard_step(plan, attention.block, y_heads, y, to_tokens);
@@ -157,6 +160,7 @@ static void surround(const struct plan *plan, struct program *p, int at) {
         p->steps[at].in[i] = x_heads;
         program_insert(p, at++, &before);
     }
+    return OK;
 }
 
 static enum status cp_rewrite(const struct plan *plan, struct program *p) {
@@ -167,7 +171,7 @@ static enum status cp_rewrite(const struct plan *plan, struct program *p) {
             s->op = cp_options(plan)->by == CP_BY_RING ? &op_cp_ring : &op_cp_gather;
             over(plan, AXIS_CP, s);
         }
-        if (mesh_size(AXIS_CP_HEADS, &plan->place) > 1) surround(plan, p, i);
+        if (mesh_size(AXIS_CP_HEADS, &plan->place) > 1) TRY(surround(plan, p, i));
     }
     for (int d = 0; d < N_DATA; d++)
         if (p->data[d] >= 0) shard_tokens(plan, &p->slots[p->data[d]].type);

@@ -31,7 +31,7 @@ struct cost cp_attention_cost(const struct call *c, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(c);
     struct cost cost = cost_traffic(c, kind);
     double keys = (double)c->in[0].type->shape.axis[1].global;
-    attention_cost(&cost, c, kind, (double)(s.B * s.T) * keys * (double)(s.H * s.D));
+    attention_cost(&cost, c, kind, (double)(s.B * s.T * s.H * s.D), keys);
     return cost;
 }
 
@@ -129,6 +129,7 @@ static struct attention_pair pair_with(const struct cp_blocks *x, int other, cha
     *first = p.causal && other > own ? half : 0;
     if (p.causal && other < own) p.Tk = half;
     p.causal = p.causal && other == own;
+    if (other != own) p.sinks.logits = NULL;                         /* a query meets its sink once */
     p.Tq -= *first;
     if (*first) p.queries = axis_part(&p.queries, 2, 1);
     skip(&p.q, *first, dtype), skip(&p.y, *first, dtype), skip(&p.dy, *first, dtype);

@@ -70,6 +70,7 @@ struct cost cp_attention_cost(const struct call *, enum row_kind);
 
 #define CP_ATTENTION                                                                                                   \
     .rule = RULE_ATTENTION, .typing = TYPING_LOCAL_ACROSS, .mixes = "TD23", .shape = cp_attention_shape,               \
-    .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0) | OUT(1)},                                                      \
+    .needs = {.bi_in = IN(0) | IN(1), .bi_out = OUT(0) | OUT(1), .bi_weight = WEIGHT(0)},                              \
     .no_grad_out = OUT(1), .out_name = {[1] = "stat"}, .statistic_out = OUT(1), .has_backward_input = true,            \
+    .weights_with_input = true,                                                                                        \
     .cost = cp_attention_cost, .pairs = cp_meetings

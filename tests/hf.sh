@@ -1,11 +1,12 @@
 #!/bin/bash
 # Other projects' files, held against PyTorch: a GPT-2 with Hugging Face's names is imported, trained by one rank and by
 # eight (dp2 tp2 pp2), and exported again, for Hugging Face and for llm.c; tests/hf_reference.py, an implementation by
-# itself, makes the file, trains the same, and compares. And a GPT-2 with a head of its own and erf's gelu, Llamas, a
-# Mistral, a Qwen 2 and 3, an OLMo 2, a Mixtral, a BERT, a T5 and a T5 1.1, with the models of transformers themselves
-# (tests/hf_transformers.py).
+# itself, makes the file, trains the same, and compares. And a GPT-2 with a head of its own and erf's gelu, Llamas,
+# Mistrals and Qwens 2 and 3 with and without windows, an OLMo 2, a Mixtral, a BERT, a T5 and a T5 1.1, with the models
+# of transformers themselves (tests/hf_transformers.py).
 #
-# Run from the project's root. MODELS: which of those (default: all). BUILD: where the program is (default: build).
+# Run from the project's root. MODELS: which of those (default: all); SCORES: and with which attention of other models
+# (default: capped sinks). BUILD: where the program is (default: build).
 # PYTHON: one with torch and numpy, and for the second part transformers.
 set -u -o pipefail
 trivium=$(cd "${BUILD:-build}" && pwd)/trivium || exit 1
@@ -22,11 +23,11 @@ if [ -z "$python" ]; then
 fi
 cd "$work" || exit 1
 
-common=(--device cpu --threads 1 --precision fp64 --seq 32 --vocab 250 --data tokens --data-format text \
-    --val-data tokens
-    --global-batch 8 --steps 5 --lr 1e-2 --min-lr 1e-3 --warmup 2 --beta1 0.9 --beta2 0.95 --eps 1e-8 \
-        --weight-decay 0.1 --clip 0.5 --dropout 0
-    --init imported --log warn)
+plain=(--device cpu --threads 1 --precision fp64 --seq 32 --vocab 250 --data tokens --data-format text \
+    --val-data tokens --global-batch 8 --beta1 0.9 --beta2 0.95 --eps 1e-8 --weight-decay 0.1 --clip 0.5 --dropout 0 \
+    --log warn)
+steps=(--steps 5 --lr 1e-2 --min-lr 1e-3 --warmup 2)
+common=("${plain[@]}" "${steps[@]}" --init imported)
 settings=("${common[@]}" --layers 2 --hidden 64 --heads 4)
 
 run() { "$@" >log 2>&1 || { echo "not ok imported_model_trains_as_in_pytorch $*: $(grep E_ log | head -1)"; exit 1; }; }
@@ -55,7 +56,7 @@ try_model() { # MODEL; stands in a folder of its own
     [ "$1" = mixtral ] && more+=(--moe-packed on)                         # and so it is in the other layout
     run "$trivium" launch -n 8 train "${common[@]}" "${sizes[@]}" "${more[@]}" --dp 2 --tp 2 --pp 2 \
         --metrics layout.jsonl --save saved
-    case $1 in qwen3 | olmo2)                                             # norms over the heads of other ranks
+    case $1 in qwen3* | olmo2 | *_window)                                 # norms over the heads of other ranks
         run "$trivium" launch -n 8 train "${common[@]}" "${sizes[@]}" --dp 2 --tp 2 --cp 2 --sp on --zero 3 \
             --recompute full --metrics other.jsonl ;;
     esac
@@ -64,6 +65,27 @@ try_model() { # MODEL; stands in a folder of its own
     "$python" "$beside" check "$1" . 2>log ||
         echo "not ok $1_trains_as_in_transformers the comparison ended with code $?: $(tail -1 log)"
 }
-for model in ${MODELS-gpt2 llama llama3 mistral qwen2 qwen3 olmo2 mixtral bert t5 t5_1_1}; do
+try_scores() { # MODEL OPTIONS...: from weights that some steps at a high rate have enlarged
+    local model=$1 sizes=(--arch llama --layers 2 --hidden 64 --heads 8 --kv-heads 2 --ffn 96 --norm-eps 1e-3 \
+        --rope-theta 500 --tie off --window 5)
+    shift
+    sizes+=("$@")
+    cp ../tokens .
+    run "$trivium" train "${plain[@]}" "${sizes[@]}" --steps 8 --lr 0.03 --min-lr 0.03 --warmup 0 --save start
+    run "$trivium" train "${plain[@]}" "${steps[@]}" --init start --metrics serial.jsonl --save end
+    run "$trivium" launch -n 8 train "${plain[@]}" "${steps[@]}" --init start --dp 2 --tp 2 --pp 2 \
+        --metrics layout.jsonl
+    run "$trivium" launch -n 8 train "${plain[@]}" "${steps[@]}" --init start --dp 2 --tp 2 --cp 2 \
+        --metrics other.jsonl
+    "$python" "$beside" scores "$model" . 2>log ||
+        echo "not ok attention_$model the comparison ended with code $?: $(tail -1 log)"
+}
+for model in ${SCORES-capped sinks}; do
+    words=(--attention-cap 0.5)
+    [ "$model" = sinks ] && words=(--attention-sinks on)
+    (mkdir "$model" && cd "$model" && try_scores "$model" "${words[@]}")
+done
+for model in ${MODELS-gpt2 llama llama3 mistral mistral_window qwen2 qwen2_window qwen3 qwen3_window olmo2 mixtral \
+    bert t5 t5_1_1}; do
     (mkdir "$model" && cd "$model" && try_model "$model")
 done

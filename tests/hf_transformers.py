@@ -6,6 +6,11 @@
                                           serial.jsonl, layout.jsonl, of some other.jsonl (metrics), trained/ (an
                                           export of the layout's last step)
 
+    hf_transformers.py scores MODEL DIR   a Mistral with the attention of Gemma 2 (capped) or of GPT-OSS (sinks), by
+                                          their own functions: from the weights in DIR/start, Trivium's checkpoint of
+                                          one rank, trained on DIR/tokens as Trivium has: serial.jsonl, layout.jsonl,
+                                          other.jsonl, end (the checkpoint of serial's last step)
+
 All is fp64. transformers computes norms, the softmax of attention and the angles of positions in fp32 whatever the
 model's type: the names of that type are turned to fp64 before it is loaded. Numbers that mean the same then differ by
 rounding."""
@@ -59,7 +64,11 @@ TODAY = {"llama3": dict(tie_word_embeddings=True, attention_bias=True, mlp_bias=
          "qwen3": dict(head_dim=12, attention_bias=True),
          "olmo2": dict(tie_word_embeddings=True, pad_token_id=None, eos_token_id=None,
                        rope_parameters=dict(ROPE, rope_type="llama3", factor=8.0, low_freq_factor=0.5,
-                                            high_freq_factor=4.0))}
+                                            high_freq_factor=4.0)),
+         "mistral_window": dict(sliding_window=5),
+         "qwen2_window": dict(use_sliding_window=True, sliding_window=11, max_window_layers=1),
+         "qwen3_window": dict(use_sliding_window=True, sliding_window=7,
+                              layer_types=["sliding_attention", "full_attention"])}
 SEED = 1234                                                      # --seed's default
 
 
@@ -69,8 +78,11 @@ def model_class(name):
             "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
             "llama3": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
             "mistral": (transformers.MistralConfig, transformers.MistralForCausalLM),
+            "mistral_window": (transformers.MistralConfig, transformers.MistralForCausalLM),
             "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
+            "qwen2_window": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
             "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
+            "qwen3_window": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
             "olmo2": (transformers.Olmo2Config, transformers.Olmo2ForCausalLM),
             "mixtral": (transformers.MixtralConfig, transformers.MixtralForCausalLM),
             "bert": (transformers.BertConfig, transformers.BertForMaskedLM),
@@ -174,7 +186,7 @@ def check(name, folder):
         say(f"{name}_trains_as_in_transformers_{run}",
             max(distance(rows(path, "loss"), losses), distance(rows(path, "grad_norm"), norms)))
 
-    # a Mistral is exported as the Llama that it is
+    # a Mistral without a window is exported as the Llama that it is
     exported, report = model_class("llama" if name == "mistral" else name)[1].from_pretrained(
         f"{folder}/trained", dtype=torch.float64, attn_implementation="eager", experts_implementation="eager",
         output_loading_info=True)
@@ -196,7 +208,62 @@ def check(name, folder):
     print(f"not ok {name}_exported_config {wrong}" if wrong else f"ok {name}_exported_config")
 
 
+# ---- attention's scores, of models that Trivium does not import ----
+
+CAP = 0.5
+
+
+def weights_of(folder):
+    """A checkpoint of one rank, by Hugging Face's names."""
+    import safetensors.torch
+    with open(f"{folder}/latest") as f:
+        ours = safetensors.torch.load_file(f"{folder}/{f.read().strip()}/rank-00000.safetensors")
+    found = {"model.embed_tokens.weight": ours["embed.table"], "model.norm.weight": ours["head.norm.g"],
+             "lm_head.weight": ours["head.w"]}
+    for n in range(SIZES["num_hidden_layers"]):
+        k, v = ours[f"h{n}.kv.w"]
+        gate, up = ours[f"h{n}.up.w"]
+        layer = {"input_layernorm.weight": ours[f"h{n}.norm1.g"], "self_attn.q_proj.weight": ours[f"h{n}.q.w"],
+                 "self_attn.k_proj.weight": k, "self_attn.v_proj.weight": v,
+                 "post_attention_layernorm.weight": ours[f"h{n}.norm2.g"], "mlp.gate_proj.weight": gate,
+                 "mlp.up_proj.weight": up, "mlp.down_proj.weight": ours[f"h{n}.down.w"],
+                 "self_attn.o_proj.weight": ours[f"h{n}.proj.w"].flatten(1)}
+        if f"h{n}.sinks" in ours:
+            layer["self_attn.sinks"] = ours[f"h{n}.sinks"]
+        found.update({f"model.layers.{n}.{key}": x for key, x in layer.items()})
+    return {key: x if x.dim() < 3 else x.flatten(0, -2) for key, x in found.items()}
+
+
+def model_of_scores(name, weights):
+    import transformers.models.gemma2.modeling_gemma2 as gemma2
+    import transformers.models.gpt_oss.modeling_gpt_oss as gpt_oss
+    import transformers.models.mistral.modeling_mistral as mistral
+    theirs = {"capped": lambda *words, **more: gemma2.eager_attention_forward(*words, softcap=CAP, **more),
+              "sinks": gpt_oss.eager_attention_forward}
+    mistral.eager_attention_forward = theirs[name]
+    config, model = model_class("mistral")
+    m = model._from_config(config(**SIZES, sliding_window=5), attn_implementation="eager").double()
+    for layer in m.model.layers:
+        if name == "sinks":
+            layer.self_attn.sinks = torch.nn.Parameter(torch.zeros(SIZES["num_attention_heads"]))
+    m.load_state_dict(weights)
+    return m
+
+
+def scores(name, folder):
+    data = torch.tensor(np.fromfile(f"{folder}/tokens", np.uint8).astype(np.int64))
+    m = model_of_scores(name, weights_of(f"{folder}/start"))
+    losses, norms = train(m, name, data)
+    for run in ("serial", "layout", "other"):
+        path = f"{folder}/{run}.jsonl"
+        say(f"attention_{name}_trains_as_in_transformers_{run}",
+            max(distance(rows(path, "loss"), losses), distance(rows(path, "grad_norm"), norms)))
+    ours, theirs = weights_of(f"{folder}/end"), m.state_dict()
+    say(f"attention_{name}_has_the_weights_of_transformers", max(distance(ours[key], theirs[key]) for key in theirs),
+        WEIGHTS_TOLERANCE)
+
+
 if __name__ == "__main__":
     if not os.path.isdir(sys.argv[3]):
         sys.exit(f"{sys.argv[3]} is no folder")
-    {"make": make, "check": check}[sys.argv[1]](sys.argv[2], sys.argv[3])
+    {"make": make, "check": check, "scores": scores}[sys.argv[1]](sys.argv[2], sys.argv[3])

@@ -63,6 +63,13 @@ given=(--model llama3-8b --cluster dgx-h100 --dp 4 --tp 2 --pp 2 --zero 1 --reco
     grep -q -- "--pipeline-model-parallel-layout 'Et\*15|t\*17L'" "$work/out" &&
     grep -qx "  without a key there: --vocab 128256" "$work/out" && ! grep -q virtual "$work/out"
 report "a_layout_of_a_stack_is_started_with_uneven_stages" $?
+windows=(--window 4096 --window-layers sf)
+"$B/trivium" plan "${given[@]}" "${windows[@]}" --stack megatron-core >"$work/out" 2>"$work/err" &&
+    tr -d '\\\n' <"$work/out" | tr -s ' ' >"$work/line" &&
+    grep -q -- "--window-size 4095,0 --window-attn-skip-freq '\[1,0,1,0,.*,0\]'" "$work/line" &&
+    "$B/trivium" plan "${given[@]}" "${windows[@]}" --recompute none --stack nanotron >"$work/out" 2>"$work/err" &&
+    grep -q "without a key there: .*--window 4096 --window-layers sf" "$work/out"
+report "a_stack_is_started_with_windows_or_has_no_key_for_them" $?
 
 # The bytes are those that show memory prints for the fullest rank.
 bytes() { python3 -c 'import json, sys; print(max(r["total"] for r in json.load(sys.stdin)["ranks"]))'; }

@@ -20,7 +20,7 @@ OPTIONS = {o["name"]: [c for c in o["choices"].split("|") if c]
                                               check=True).stdout)}
 # Values that are right alone, and wrong in company. An option with choices has those
 VALUES = {"layers": "1 2 4 8", "hidden": "8 30 32", "heads": "1 2 4 5 8", "kv-heads": "1 2 3", "ffn": "30 64",
-          "head-dim": "2 3 4",
+          "head-dim": "2 3 4", "window": "1 5",
           "experts": "2 4 6", "experts-per-token": "1 2 7",
           "seq": "15 16 64", "vocab": "1 7 256", "global-batch": "1 4 6 8", "micro-batch": "1 2 3", "tp": "2 3 4",
           "pp": "2 3 4 8", "cp": "2 3 4",

@@ -70,8 +70,8 @@ TEST(test_families_of_llama_differ) {
                  "head_dim is null");
     assert_fails(read_text(llama_hf_config_read, SIZES_OF("olmo2") ", \"attention_bias\": true}", &m), E_FORMAT,
                  "attention_bias is true", "has false");
-    assert_fails(read_text(llama_hf_config_read, SIZES_OF("qwen3") ", \"use_sliding_window\": true}", &m), E_FORMAT,
-                 "use_sliding_window is true", "has false");
+    assert_fails(read_text(llama_hf_config_read, SIZES_OF("olmo2") ", \"sliding_window\": 4}", &m), E_FORMAT,
+                 "sliding_window is 4", "olmo2 has none");
 }
 
 TEST(test_published_files_are_read_whole) {
@@ -188,6 +188,31 @@ static struct checkpoint_model model_of(read_config *read, const char *text) {
     return m;
 }
 
+/* Windows of all layers, of those from one on, of those that layer_types names; and of none. */
+TEST(test_windows_are_those_of_the_reference) {
+    const struct { const char *text, *more; } cases[] = {
+        {OF_MISTRAL "}", "window=4096"},
+        {OF_MISTRAL ", \"sliding_window\": 4}", "window=4"},
+        {OF_MISTRAL ", \"sliding_window\": null}", ""},
+        {OF_MIXTRAL ", \"sliding_window\": 4}", "window=4"},
+        {OF_MIXTRAL "}", ""},
+        {OF_QWEN2 ", \"use_sliding_window\": true, \"max_window_layers\": 1}", "window=4096 window-layers=fs"},
+        {OF_QWEN2 ", \"use_sliding_window\": true, \"sliding_window\": 4, \"max_window_layers\": 0}", "window=4"},
+        {OF_QWEN2 ", \"use_sliding_window\": true}", ""},              /* from layer 28 on */
+        {OF_QWEN2 ", \"use_sliding_window\": true, \"sliding_window\": null, \"max_window_layers\": 0}", ""},
+        {OF_QWEN2 ", \"sliding_window\": 4, \"max_window_layers\": 0}", ""},
+        {OF_QWEN2 ", \"use_sliding_window\": true, \"sliding_window\": 4, \"max_window_layers\": 0, \"layer_types\": "
+         "[\"sliding_attention\", \"full_attention\"]}", "window=4 window-layers=sf"},
+        {OF_QWEN2 ", \"use_sliding_window\": true, \"sliding_window\": 4, \"layer_types\": "
+         "[\"full_attention\", \"full_attention\"]}", ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char more[MODEL_MORE_MAX];
+        snprintf(more, sizeof more, "%s", model_of(llama_hf_config_read, cases[i].text).more);
+        const char *found = strstr(more, "window");
+        assert_string_equal(found ? found : "", cases[i].more);
+    }
+}
+
 TEST(test_what_is_not_said_is_the_references) {
     assert_int_equal(model_of(gpt_hf_config_read, OF_GPT2 "}").heads, 12);
     assert_int_equal(model_of(gpt_hf_config_read, OF_GPT2 ", \"num_attention_heads\": 4}").heads, 4);
@@ -248,11 +273,17 @@ TEST(test_other_functions_are_refused_by_name) {
          "original_max_position_embeddings is 4, and 9", "leave one out"},
         {llama_hf_config_read, OF_LLAMA ", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"beta_fast\": 0.5}}",
          "beta_slow is 1", "beta_fast 0.5"},
-        {llama_hf_config_read, OF_MISTRAL "}", "does not say sliding_window, which is 4096", "null"},
-        {llama_hf_config_read, OF_MISTRAL ", \"sliding_window\": 4}", "sliding_window is 4", "null"},
-        {llama_hf_config_read, OF_QWEN2 ", \"use_sliding_window\": true}", "use_sliding_window is true", "false"},
+        {llama_hf_config_read, OF_MISTRAL ", \"sliding_window\": 0}", "sliding_window is 0", "from 1"},
+        {llama_hf_config_read, OF_MISTRAL ", \"sliding_window\": 4.5}", "sliding_window is 4.5", "from 1"},
+        {llama_hf_config_read, OF_MISTRAL ", \"sliding_window\": 2000000000}", "sliding_window is 2", "to 1000000000"},
+        {llama_hf_config_read, OF_LLAMA ", \"sliding_window\": 4}", "sliding_window is 4", "llama has none"},
+        {llama_hf_config_read, OF_QWEN2 ", \"use_sliding_window\": true, \"max_window_layers\": -1}",
+         "max_window_layers is -1", "from 0"},
+        {llama_hf_config_read, OF_QWEN2 ", \"max_window_layers\": null}", "max_window_layers is null", "from 0"},
         {llama_hf_config_read, OF_QWEN2 ", \"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
-         "layer_types has \"sliding_attention\"", "full_attention"},
+         "layer_types has \"sliding_attention\", and there is no window", "use_sliding_window must be true"},
+        {llama_hf_config_read, OF_QWEN2 ", \"layer_types\": [\"full_attention\", \"chunked_attention\"]}",
+         "layer_types has \"chunked_attention\"", "sliding_attention"},
         {llama_hf_config_read, OF_QWEN2 ", \"layer_types\": [\"full_attention\"]}", "no list of 2 layers",
          "layer_types"},
         {llama_hf_config_read, SIZES "\"model_type\": \"gemma2\"}", "model_type is \"gemma2\"", "qwen2"},
@@ -413,7 +444,8 @@ TEST(test_a_folder_is_what_transformers_reads) {
     assert_fails(hf_files_open(folder, &files), E_FORMAT, "adapter_config.json", "merge_and_unload");
 }
 
-TESTS(unit_test(test_families_of_llama_differ), unit_test(test_published_files_are_read_whole),
+TESTS(unit_test(test_families_of_llama_differ), unit_test(test_windows_are_those_of_the_reference),
+      unit_test(test_published_files_are_read_whole),
       unit_test(test_what_is_not_said_is_the_references),
       unit_test(test_rope_theta_is_read_where_it_is), unit_test(test_an_unscaled_head_is_its_own),
       unit_test(test_epsilons_are_read), unit_test(test_activations_are_read),

@@ -60,11 +60,11 @@ static const struct option OPTIONS[] = {
 /* Options of train that generate has, too. Sizes of the model may be given, but must equal the checkpoint's. */
 static const char *const SHARED[] = {"layers", "hidden", "heads", "kv-heads", "ffn", "rope-theta", "seq", "vocab",
                                      "tie", "norm-eps", "head-dim", "rope-scaling", "attention-bias", "mlp-bias",
-                                     "qk-norm", "post-norm", "activation", "experts", "experts-per-token", "tokenizer",
+                                     "qk-norm", "post-norm", "window", "window-layers", "attention-cap",
+                                     "attention-sinks", "activation", "experts", "experts-per-token", "tokenizer",
                                      "precision", "threads", "comm-timeout", "check-collectives", "log"};
-/* Tokens of the prompt in one forward: enough to reuse each weight, few enough to store their scores. */
-enum { PREFILL = 64 };
-enum { N_OWN = sizeof OPTIONS / sizeof *OPTIONS, N_SHARED = sizeof SHARED / sizeof *SHARED };
+/* PREFILL: tokens of the prompt in one forward: enough to reuse each weight, few enough to store their scores. */
+enum { PREFILL = 64, N_OWN = sizeof OPTIONS / sizeof *OPTIONS, N_SHARED = sizeof SHARED / sizeof *SHARED };
 
 struct generation {
     struct request request;

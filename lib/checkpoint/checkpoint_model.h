@@ -9,6 +9,8 @@
  * token (capacity 0); it is not compared. more: what no size says, as options: "norm-eps=1e-06"; values that are the
  * options' defaults are left out, and it is zero behind its end. */
 enum { MODEL_MORE_MAX = 512, MODEL_VALUE_MAX = 192 };
+/* The most tokens of --window, and letters of --window-layers. */
+enum { MODEL_WINDOW_MAX = 1000000000, MODEL_LETTERS_MAX = 128 };
 struct checkpoint_model {
     char arch[16];
     int64_t layers, hidden, heads, seq, vocab, untied, kv_heads, ffn, rope_theta, experts, experts_per_token, dropless,
@@ -18,7 +20,7 @@ struct checkpoint_model {
 
 /* A size: its name (in the manifest and as an option), its offset in struct checkpoint_model, and its range. */
 struct model_size { const char *name; size_t at; int64_t least, most; };
-enum { N_MODEL_SIZES = 13, N_MODEL_MORE = 7, N_MODEL_OPTIONS = N_MODEL_SIZES + N_MODEL_MORE };
+enum { N_MODEL_SIZES = 13, N_MODEL_MORE = 11, N_MODEL_OPTIONS = N_MODEL_SIZES + N_MODEL_MORE };
 extern const struct model_size model_sizes[N_MODEL_SIZES];
 static inline int64_t *model_size_of(struct checkpoint_model *m, int i) {
     return (int64_t *)((char *)m + model_sizes[i].at);

@@ -53,6 +53,35 @@ static void add_notation(struct values *v) {
     add_number(v, "layers-of-a-chunk", 0);
 }
 
+/* A window as Megatron's "4095,0": keys before and after a query. Letters as its [1,0]: one for each layer. */
+static void add_window(struct values *v) {
+    char text[LONGEST];
+    const char *letters = value(v, "window-layers");
+    size_t n = strlen(letters), used = 0, layers = (size_t)number(v, "layers");
+    if (number(v, "window") == 0) return;
+    snprintf(text, sizeof text, "%" PRId64 ",0", number(v, "window") - 1);
+    add(v, "window-before", text, NOT_ASKED);
+    if (!strcmp(letters, "s") || 2 * layers + 2 > sizeof text) return;
+    for (size_t i = 0; i < layers; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", i ? "," : "[", letters[i % n] == 's');
+    snprintf(text + used, sizeof text - used, "]");
+    add(v, "window-freq", text, NOT_ASKED);
+}
+
+int64_t stack_read_window(const char *before, const char *every, char layers[STACK_LAYERS_MAX]) {
+    long long n, after;
+    char rest[2] = "";
+    int found = sscanf(before + strspn(before, "("), "%lld,%lld%1[^)]", &n, &after, rest), period = atoi(every);
+    if (!*before) return 0;
+    if (found != 2 || n < 0 || n >= 1000000000 || after != 0) return -1;
+    strcpy(layers, "s");
+    if (!*every) return n + 1;
+    if (period < 2 || period >= STACK_LAYERS_MAX || strspn(every, "0123456789") < strlen(every)) return -1;
+    memset(layers, 's', (size_t)period);
+    strcpy(layers + period - 1, "f");
+    return n + 1;
+}
+
 static void add_what_follows(struct values *v) {
     int64_t dp = number(v, "dp"), chunks = number(v, "chunks") > 1 ? number(v, "chunks") : 0;
     const char *recompute = value(v, "recompute");
@@ -66,6 +95,7 @@ static void add_what_follows(struct values *v) {
     if (llama) add(v, "llama", "on", NOT_ASKED), add(v, "rope", value(v, "rope-theta"), NOT_ASKED);
     if (number(v, "experts") > 0) add(v, "choices", value(v, "experts-per-token"), NOT_ASKED);
     if (*value(v, "pp-split")) add_notation(v);
+    add_window(v);
     if (!strncmp(recompute, "block:", 6)) add(v, "recompute-blocks", recompute + 6, NOT_ASKED);
 }
 
@@ -91,7 +121,7 @@ static void write_arguments(FILE *f, const char *program, const struct stack_key
     int column = fprintf(f, "  %s", program);
     for (; k->theirs; k++) {
         if (!*k->theirs || !is_written(k, v)) continue;
-        const char *text = written(k, v), *quote = strpbrk(text, "|*()") ? "'" : "";
+        const char *text = written(k, v), *quote = strpbrk(text, "|*()[") ? "'" : "";
         int length = (int)(strlen(k->theirs) + strlen(text) + 2 * strlen(quote)) + 4;
         if (column + length > 116) column = fprintf(f, " \\\n     ") - 3;
         column += fprintf(f, " --%s%s%s%s%s", k->theirs, *text ? " " : "", quote, text, quote);
@@ -147,6 +177,8 @@ static bool is_said(int command, const struct values *v, const char *name) {
     said |= number(v, name) == 1 && (!strcmp(name, "cp") || !strcmp(name, "ep"));
     if (!strcmp(name, "arch")) name = "llama";
     if (!strcmp(name, "pp-split")) name = "notation";
+    if (!strcmp(name, "window")) name = "window-before";
+    if (!strcmp(name, "window-layers")) name = !strcmp(text, "s") ? "window-before" : "window-freq";
     if (!strncmp(text, "block:", 6)) name = "recompute-blocks";
     return said || has_written(command, v, name);
 }

@@ -105,6 +105,8 @@ static const struct stack_key MEGATRON_CORE[] = {
     {"", "group-query-attention", "kv-heads", ON, NULL, ""},
     {"", "num-query-groups", "kv-heads", ON, NULL, NULL},
     {"", "qk-layernorm", "qk-norm", IS, "head", ""},
+    {"", "window-size", "window-before", ON, NULL, NULL},
+    {"", "window-attn-skip-freq", "window-freq", ON, NULL, NULL},
     {"", "context-parallel-size", "cp", ABOVE_1, NULL, NULL},
     {"", "num-experts", "experts", ON, NULL, NULL},
     {"", "moe-router-topk", "choices", ON, NULL, NULL},

@@ -21,12 +21,19 @@ struct dropout_rule {
 enum attention_core { ATTENTION_CORE_AUTO, ATTENTION_CORE_OWN, ATTENTION_CORE_CUDNN };
 /* The keys that a query reads: those up to its own position, or all. */
 enum attention_mask { MASK_CAUSAL, MASK_FULL };
+/* What becomes of a score before the softmax. Positions are those in the whole sequence. */
+struct attention_view {
+    int64_t window;                      /* a query sees itself and the window - 1 before it; 0: all before it */
+    double cap;                          /* a score s becomes cap tanh(s / cap); 0: it does not */
+    bool sinks;                          /* a weight has one more score for each head, of a key with value 0 */
+};
 struct attention_rule {
     struct dropout_rule dropout;         /* of the probabilities */
     enum attention_core core;
     enum attention_mask mask;
     bool cross;                          /* keys and values are another sequence, of another length (mask FULL) */
     bool unscaled;                       /* scores are q . k, not divided by sqrt(D) */
+    struct attention_view view;          /* of causal attention */
 };
 
 /* moe_route, moe_pack, moe_dispatch, moe_combine (moe/moe_route.h): a token goes to k of `experts`; `group` tokens

@@ -24,7 +24,7 @@ enum plan_attention { ATTENTION_BLOCKED, ATTENTION_MATERIALISED };
 enum {
     PLAN_MAX_STAGES = 512,
     PLAN_MAX_MICROBATCHES = 1 << 20,     /* schedules have rows for each microbatch; more would be slow to search */
-    PLAN_OWN_BYTES = 24576,
+    PLAN_OWN_BYTES = 32768,
     PLAN_AUTO = -1                       /* micro_batch: the planner chooses it before the plan is settled */
 };
 

@@ -77,7 +77,7 @@ TEST(test_options_that_do_not_fit_are_refused) {
     const struct technique *const list[] = {&large, &second};
     const struct recipe recipe = {.techniques = list, .n_techniques = 2};
     struct option_table table;
-    assert_fails(recipe_options_join(&recipe, &table), E_INTERNAL, "--test-every", "8 bytes", "0 of a plan's 24576");
+    assert_fails(recipe_options_join(&recipe, &table), E_INTERNAL, "--test-every", "8 bytes", "0 of a plan's 32768");
     free((void *)table.option);
 }
 

@@ -338,6 +338,12 @@ static void settle_recompute(struct reading *r) {
     else (void)note(r, "", "recompute", text, false);
 }
 
+static void settle_window(struct reading *r) {
+    char layers[STACK_LAYERS_MAX];
+    int64_t window = stack_read_window(text_of(r, "window-before"), text_of(r, "window-freq"), layers);
+    if (window > 0) note_number(r, "window", window), (void)note(r, "", "window-layers", layers, false);
+    if (window < 0) refuse(r, "window-size", "here windows are N,0, and of all layers or all but every n-th, n to 128");
+}
 
 /* Replicas: of processes that are started, of a batch and its parts, or of shards. */
 static void settle_batch(struct reading *r) {
@@ -490,7 +496,7 @@ enum status from_read_keys(struct from *f, const struct stack_file *file, const 
     for (int i = 0; i < flat->n; i++) read_key(r, flat->at[i].key, flat->at[i].value);
     read_missing(r);
     if (file->form == FORM_TOML) settle_titan(r);
-    if (file->form == FORM_ARGUMENTS) settle_recompute(r);
+    if (file->form == FORM_ARGUMENTS) settle_recompute(r), settle_window(r);
     settle_numbers(r);
     settle_offload(r);
     settle_batch(r);

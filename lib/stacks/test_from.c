@@ -72,6 +72,9 @@ static void assert_row(const char *key, const char *became) {
     "{\"model_type\": \"llama\", \"num_hidden_layers\": 30, \"hidden_size\": 576, \"num_attention_heads\": 9, " \
     "\"num_key_value_heads\": 3, \"intermediate_size\": 1536, \"max_position_embeddings\": 8192, " \
     "\"vocab_size\": 49152, \"tie_word_embeddings\": true, \"torch_dtype\": \"bfloat16\", "
+#define MISTRAL \
+    "{\"model_type\": \"mistral\", \"num_hidden_layers\": 32, \"hidden_size\": 4096, \"num_attention_heads\": 32, " \
+    "\"intermediate_size\": 14336, \"max_position_embeddings\": 32768, \"vocab_size\": 32000, "
 #define GPT2 \
     "{\"model_type\": \"gpt2\", \"n_layer\": 12, \"n_embd\": 768, \"n_head\": 12, \"n_positions\": 1024, " \
     "\"vocab_size\": 50257"
@@ -87,6 +90,9 @@ TEST(test_a_config_json_is_options) {
                         "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0, "
                         "\"original_max_position_embeddings\": 2048}}", "", ""));
     assert_options("arch=llama head-dim=80 norm-eps=1e-06 mlp-bias=on rope-scaling=yarn:4:2048");
+    assert_ok(read_text("config.json", MISTRAL "\"sliding_window\": 2048}", "", ""));
+    assert_options("arch=llama window=2048");
+    assert_row("sliding_window", "read");
     assert_ok(read_text("config.json", GPT2 "}", "", ""));
     assert_options("arch=gpt layers=12 hidden=768 heads=12 seq=1024 vocab=50257 tie=on dropout=0.1");
     assert_ok(read_text("config.json", GPT2 ", \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0.0}", "", ""));
@@ -200,6 +206,17 @@ TEST(test_keys_that_belong_together) {
     assert_options("arch=llama rope-theta=500000 kv-heads=4 ffn=2816 tie=on precision=fp32");
     assert_ok(read_text("run.sh", "p " SIZES LLAMA_KEYS, "", typed));
     assert_options("ffn=2688");                                    /* 4 x 1024 x 2/3, in multiples of 64 */
+    assert_ok(read_text("run.sh", "p " SIZES LLAMA_KEYS "--window-size 4095,0 --window-attn-skip-freq 3", "", typed));
+    assert_options("window=4096 window-layers=ssf");               /* keys before a query, and none after it */
+    assert_ok(read_text("run.sh", "p " SIZES LLAMA_KEYS "--window-size '(127,0)'", "", typed));
+    assert_options("window=128");
+    assert_fails(read_text("run.sh", "p " SIZES LLAMA_KEYS "--window-size 127,127", "", typed), E_FORMAT,
+                 "window-size", "windows are N,0");
+    assert_fails(read_text("run.sh", "p " SIZES LLAMA_KEYS "--window-size 127", "", typed), E_FORMAT, "window-size");
+    assert_fails(read_text("run.sh", "p " SIZES LLAMA_KEYS "--window-size 127,0,0", "", typed), E_FORMAT,
+                 "window-size");
+    assert_fails(read_text("run.sh", "p " SIZES LLAMA_KEYS "--window-size 127,0 --window-attn-skip-freq '[1,0]*2'", "",
+                           typed), E_FORMAT, "window-size", "every n-th");
     assert_fails(read_text("run.sh", "p " SIZES "--swiglu --disable-bias-linear --normalization RMSNorm", "", typed),
                  E_FORMAT, "position-embedding-type", "make a Llama");
     assert_fails(read_text("run.sh", "p --num-layers 2 --hidden-size 64 --num-attention-heads 2 --seq-length 64 "

@@ -86,7 +86,9 @@ static void remember_keys(struct program *p) {
         if (s->op != &op_attention_blocked && s->op != &op_attention_materialised) continue;
         s->op = &op_attention_cached;
         s->dropout.p = 0;
-        s->n_out = s->n_weight = 1;
+        s->n_out = 1;
+        if (s->attention.view.sinks) s->weight[s->n_weight++] = s->weight[0];
+        else s->n_weight = 1;
         s->weight[0] = program_add_param(p, p->blocks[s->block].name, "cache",
                                          attention_cache_type(&p->slots[s->in[s->n_in - 1]].type), 0, 0, false);
         p->params[s->weight[0]].cache = true;

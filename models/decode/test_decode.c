@@ -18,8 +18,13 @@ struct plan decode_plan(int precision) {
     p.precision = precision;
     p.loss_chunk = 0;
     assert_ok(recipe_arch(&p, decode_arch));
-    if (!strcmp(decode_arch, "llama")) p.hidden = 32, p.heads = 8, m->kv_heads = 4, m->ffn = 24, m->tie = 0;
+    if (strcmp(decode_arch, "llama") != 0) return p;
+    p.hidden = 32, p.heads = 8, m->kv_heads = 4, m->ffn = 24, m->tie = 0;
     if (qk_norm) plan_set_word(&p, "qk-norm", qk_norm, 0), plan_set_number(&p, "post-norm", !strcmp(qk_norm, "all"));
+    plan_set_number(&p, "window", 3);
+    plan_set_word(&p, "window-layers", "fs", 0);
+    plan_set_number(&p, "attention-cap", 1);
+    plan_set_number(&p, "attention-sinks", 1);
     return p;
 }
 
@@ -223,7 +228,7 @@ TEST(test_decode_has_the_scores_of_the_whole_forward_pass) {
     check_scores();
 }
 
-/* In a llama positions turn keys and queries, and heads share keys. */
+/* In a llama positions turn keys and queries, and heads share keys; this one has windows, capped scores and sinks. */
 TEST(test_decode_of_llama_has_the_scores_of_the_whole_forward_pass) {
     decode_arch = "llama";
     check_scores();

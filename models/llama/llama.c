@@ -1,6 +1,7 @@
 /* The model as a list of steps; llama.h has the formulas, models/gpt/gpt.c the same for GPT-2. */
 #include "models/llama/llama.h"
 
+#include "lib/checkpoint/checkpoint_model.h"
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/embedding.h"
@@ -58,16 +59,27 @@ static int turn(struct builder *b, const char *name, int x) {
     return y;
 }
 
-static int attention_half(struct builder *b, int x, double residual_std) {
+int64_t llama_window(const struct plan *plan, int64_t layer) {
+    const char *layers = llama_options(plan)->window_layers;
+    size_t n = strlen(layers);
+    return n && layers[(size_t)layer % n] == 'f' ? 0 : llama_options(plan)->window;
+}
+
+static int attention_half(struct builder *b, int layer, int x, double residual_std) {
     const struct op *core =
         model_options(b->plan)->attention == ATTENTION_BLOCKED ? &op_attention_blocked : &op_attention_materialised;
     int h = norm_before(b, "norm1", "norm1.g", x);
     int bias = llama_options(b->plan)->attention_bias;
     int q = linear(b, "q", "q.w", "HDC", 0.02, bias ? "q.b" : NULL, h),
         kv = linear(b, "kv", "kv.w", "2JDC", 0.02, bias ? "kv.b" : NULL, h);
+    int sinks = llama_options(b->plan)->attention_sinks ? build_vector(b, "sinks", "H", 0) : NONE;
     q = turn(b, "q.turned", norm_heads(b, "q.norm", "q.norm.g", "HD", q));
     kv = turn(b, "k.turned", norm_heads(b, "k.norm", "k.norm.g", "JD", kv));
-    h = build_dropout(b, build_step(b, core, "att", (struct inputs){q, kv, NONE, NONE}));
+    h = build_dropout(b, build_step(b, core, "att", (struct inputs){q, kv, sinks, NONE}));
+    struct attention_view *view = &b->p->steps[b->p->n_steps - 1].attention.view;
+    view->window = llama_window(b->plan, layer);
+    view->cap = llama_options(b->plan)->attention_cap;
+    view->sinks = sinks != NONE;
     h = norm_after(b, "post1", "post1.g", linear(b, "proj", "proj.w", "CHD", residual_std, NULL, h));
     return residual(b, "res1", bias == BIAS_ALL ? "proj.b" : NULL, h, x);
 }
@@ -90,7 +102,7 @@ static int layer(struct builder *b, int index, int x) {
     snprintf(name, sizeof name, "h%d", index);
     double residual_std = 0.02 / sqrt(2.0 * (double)b->plan->layers);  /* 1/sqrt(number of residual additions) */
     int block = program_add_block(b->p, name, x, true);
-    x = attention_half(b, x, residual_std);
+    x = attention_half(b, index, x, residual_std);
     return b->p->blocks[block].out[0] = mlp_half(b, x, residual_std);
 }
 
@@ -119,9 +131,20 @@ static enum status refuse_odd_heads(const struct plan *plan) {
                 plan->heads, plan->hidden, channels, (channels + 1) * plan->heads);
 }
 
+static enum status check_window(const struct llama_options *o) {
+    const char *layers = o->window_layers;
+    if (!layers[0] || layers[strspn(layers, "sf")] || strlen(layers) > MODEL_LETTERS_MAX)
+        return FAIL(E_CONFIG, "window-layers=%.80s; use letters s and f, at most 128, which are repeated over the "
+                    "layers: s has the window, f sees all tokens", layers);
+    if (o->window || !strcmp(layers, "s")) return OK;
+    return FAIL(E_CONFIG, "window-layers=%.80s says which layers have a window, and window=0; give --window, or leave "
+                "window-layers out", layers);
+}
+
 enum status llama_build(const struct plan *plan, struct program *p) {
     struct rope_rule rule = {0};
     TRY(refuse_odd_heads(plan));
+    TRY(check_window(llama_options(plan)));
     TRY(rope_rule_read(llama_options(plan)->rope_scaling, &rule));
     if (llama_options(plan)->mlp_bias && model_options(plan)->experts)
         return FAIL(E_CONFIG, "mlp-bias=on, and experts have no biases; use --mlp-bias off, or --experts 0");
@@ -131,6 +154,9 @@ enum status llama_build(const struct plan *plan, struct program *p) {
                     "--attention-bias qkv or none, and --mlp-bias off");
     if (llama_options(plan)->qk_norm && plan->sums == PLAN_SUMS_FIXED)
         return FAIL(E_CONFIG, "sums=fixed has no order for sums over heads, which qk-norm makes; use sums=fast");
+    if (llama_options(plan)->attention_sinks && plan->sums == PLAN_SUMS_FIXED)
+        return FAIL(E_CONFIG, "sums=fixed has no order for attention-sinks=on; use sums=fast, or "
+                    "--attention-sinks off");
     struct builder b = {.plan = plan, .p = p};
     TRY(activation_choose(model_options(plan)->activation, ACTIVATION_SWIGLU, ACTIVATIONS_GATED, "llama", &b.act));
     int table, x = embedding(&b, &table);
@@ -152,7 +178,7 @@ static int64_t layer_matrices(const struct plan *c, int64_t n) {
 static int64_t layer_biases(const struct plan *c) {
     const struct llama_options *o = llama_options(c);
     return (o->attention_bias ? width(c) + 2 * key_width(c) : 0) + (o->attention_bias == BIAS_ALL ? c->hidden : 0) +
-           (o->mlp_bias ? 2 * plan_ffn(c) + c->hidden : 0);
+           (o->mlp_bias ? 2 * plan_ffn(c) + c->hidden : 0) + (o->attention_sinks ? c->heads : 0);
 }
 static int64_t layer_norms(const struct plan *c) {
     int kind = llama_options(c)->qk_norm;
@@ -168,7 +194,12 @@ int64_t llama_matmul_params(const struct plan *c) {
     return c->layers * layer_matrices(c, model_options(c)->experts_per_token) + c->vocab * c->hidden;
 }
 double llama_flops_per_token(const struct plan *c) {
-    return 6.0 * (double)llama_matmul_params(c) + 12.0 * (double)c->layers * (double)width(c) * (double)c->seq;
+    double keys = 0;                     /* of a query, in all layers */
+    for (int64_t l = 0; l < c->layers; l++) {
+        int64_t window = llama_window(c, l);
+        keys += (double)(window && window < c->seq ? window : c->seq);
+    }
+    return 6.0 * (double)llama_matmul_params(c) + 12.0 * (double)width(c) * keys;
 }
 
 static const struct option OPTIONS[] = {
@@ -189,6 +220,18 @@ static const struct option OPTIONS[] = {
     {"post-norm", OPTION_BOOL, "off", 0, 0, NULL, "",
      "llama: norms come after attention and MLP, and not before (OLMo 2)", "model",
      offsetof(struct llama_options, post_norm)},
+    {"window", OPTION_INT, "0", 0, MODEL_WINDOW_MAX, NULL, "tokens",
+     "llama: a query sees itself and the window - 1 tokens before it (Mistral 7B's first version); 0: all before it",
+     "model", offsetof(struct llama_options, window)},
+    {"window-layers", OPTION_TEXT, "s", 0, 0, NULL, "",
+     "llama: which layers have the window, a letter for each, repeated if there are fewer: s has it, f sees all tokens "
+     "before it (sf: every other layer)", "model", offsetof(struct llama_options, window_layers)},
+    {"attention-cap", OPTION_REAL, "0", 0, 1e6, NULL, "",
+     "llama: a score s of attention becomes cap tanh(s / cap) (Gemma 2: 50); 0: it does not", "model",
+     offsetof(struct llama_options, attention_cap)},
+    {"attention-sinks", OPTION_BOOL, "off", 0, 0, NULL, "",
+     "llama: each head has one more, learned score, of a key with value 0 (GPT-OSS)", "model",
+     offsetof(struct llama_options, attention_sinks)},
 };
 
 const struct model model_llama = {

@@ -11,9 +11,10 @@
  * There are no biases, unless --attention-bias and --mlp-bias say so (Qwen 2: of q and kv). A head has hidden / heads
  * channels, or --head-dim. With --qk-norm q and k are rmsnorm(q) and rmsnorm(k) before rope turns them (Qwen 3, of a
  * head; OLMo 2, of all heads). With --post-norm x = x + rmsnorm(proj(...)) and x = x + rmsnorm(down(...)), with no norm
- * before (OLMo 2). Rotary positions may be slowed (--rope-scaling, lib/ops/rope.h). heads / kv-heads query
- * heads share one head of keys and values (grouped-query attention). Llama has no dropout; here --dropout acts on both
- * residuals and on attention, as in models/gpt/.
+ * before (OLMo 2). With --window a query sees only the last tokens, in all layers or in some; --attention-cap and
+ * --attention-sinks change its scores (lib/ops/attention/attention.h). Rotary positions may be slowed (--rope-scaling,
+ * lib/ops/rope.h). heads / kv-heads query heads share one head of keys and values (grouped-query attention). Llama has
+ * no dropout; here --dropout acts on both residuals and on attention, as in models/gpt/.
  *
  * Source: Touvron et al. 2023 (LLaMA; Llama 2); Grattafiori et al. 2024 (Llama 3); Jiang et al. 2023
  * (Mistral 7B), 2024 (Mixtral); Yang et al. 2024 (Qwen2.5), 2025 (Qwen 3); OLMo et al. 2024 (OLMo 2). */
@@ -32,6 +33,10 @@ struct llama_options {
     int64_t rope_theta;
     char rope_scaling[OPTION_TEXT_MAX];
     int attention_bias, mlp_bias, qk_norm, post_norm;
+    int64_t window;                                  /* 0: every query sees all tokens before it */
+    char window_layers[OPTION_TEXT_MAX];             /* repeated over the layers: s has the window, f has none */
+    double attention_cap;                            /* 0: scores are not capped */
+    int attention_sinks;
 };
 static inline const struct llama_options *llama_options(const struct plan *p) {
     return plan_own(p, &model_llama.options);
@@ -40,9 +45,13 @@ static inline const struct llama_options *llama_options(const struct plan *p) {
 /** Build the whole model for the plan's sizes, micro-batch and dtype. @errors E_CONFIG  @collective{none} */
 enum status llama_build(const struct plan *, struct program *out);
 
+/** The window of a layer's attention; 0: it has none. Pure. */
+int64_t llama_window(const struct plan *, int64_t layer);
+
 /** N of the MFU formula: parameters in matrix products, that is all but the embedding table and the norms. */
 int64_t llama_matmul_params(const struct plan *);
-/** Flops per token, forward and backward, no recomputation: 6 N + 12 L H D T.
+/** Flops per token, forward and backward, no recomputation: 6 N + 12 L H D T; T is the window in layers that have a
+ *  smaller one.
  *  Source: Chowdhery et al. 2022, appendix B. */
 double llama_flops_per_token(const struct plan *);
 /** Parameters of the whole model; a tied head counts once, padding does not count. */

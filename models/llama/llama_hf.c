@@ -10,12 +10,28 @@ static bool is_frequency_table(const char *name) {
     return strstr(name, ".rotary_emb.inv_freq") != NULL;
 }
 
+/* Gemma 2 has a cap, GPT-OSS has sinks, and both are more than that. */
+static enum status check_scores(const struct checkpoint_model *m) {
+    char cap[MODEL_VALUE_MAX], sinks[MODEL_VALUE_MAX];
+    checkpoint_model_said(m, "attention-cap", cap);
+    checkpoint_model_said(m, "attention-sinks", sinks);
+    if (sinks[0])
+        return FAIL(E_CONFIG, "attention-sinks=on, and no model_type that is written has sinks; use "
+                    "--attention-sinks off");
+    if (!cap[0]) return OK;
+    return FAIL(E_CONFIG, "attention-cap=%s, and no model_type that is written has a cap; use --attention-cap 0", cap);
+}
+
 enum status llama_hf_check(const struct checkpoint_model *m) {
     if (strcmp(m->arch, "llama") && strcmp(m->arch, "mixtral"))
         return FAIL(E_CONFIG, "this checkpoint is of %s, and not of llama", m->arch[0] ? m->arch : "gpt");
     if (m->experts_per_token == 1)
         return FAIL(E_CONFIG, "experts-per-token=1: transformers' Mixtral gives that expert weight 1, and Trivium its "
                     "probability; such files have experts-per-token=2 or more");
+    TRY(check_scores(m));
+    if (!llama_hf_has_type(m) && strstr(m->more, "window="))
+        return FAIL(E_CONFIG, "no file has %.120s: windows of all layers are Mistral's and Mixtral's, and of some "
+                    "Qwen 2's and 3's; use --window 0 --window-layers s", m->more);
     char bias[MODEL_VALUE_MAX], mlp_bias[MODEL_VALUE_MAX];
     checkpoint_model_said(m, "attention-bias", bias);
     checkpoint_model_said(m, "mlp-bias", mlp_bias);

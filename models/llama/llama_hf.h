@@ -7,7 +7,8 @@
  * Import reads F64, F32, BF16 and F16. It leaves out tables of rotary frequencies (old files have them), and a tied
  * lm_head that equals the embedding byte by byte. It refuses any other tensor, a missing or misshapen one, and a
  * config.json of another function: another activation, positions scaled in another way than those of lib/ops/rope.h, a
- * sliding window. Export writes a Mistral as the Llama that it is.
+ * window in a model_type whose reference has none. A model with a window is exported as a Mistral or a Mixtral, one
+ * with biases as a Qwen 2, and any other as a Llama.
  *
  * Source: huggingface/transformers, models/llama/modeling_llama.py and configuration_llama.py. */
 #pragma once
@@ -25,7 +26,8 @@ enum status llama_hf_import(const char *path, int64_t heads, const char *save, s
  *  into the same folder; no file may exist. dtype N_DTYPES means fp64 if the checkpoint is fp64, else fp32.
  *  @errors E_IO; those of checkpoint_read_weight  @collective{none} */
 enum status llama_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
-/** Can Hugging Face's files hold this model? @errors E_CONFIG: a llama with experts  @collective{none} */
+/** Can Hugging Face's files hold this model? @errors E_CONFIG: a llama with experts, biases or windows that no
+ *  model_type has  @collective{none} */
 enum status llama_hf_check(const struct checkpoint_model *);
 
 /** As llama_hf_export, with files of at most shard_bytes bytes; 0: one file. @errors as llama_hf_export */

@@ -9,6 +9,7 @@ const struct published llama_published[] = {
     {"h%d.q.w", {LAYER ".self_attn.q_proj.weight"}, "HD C"},
     {"h%d.q.b", {LAYER ".self_attn.q_proj.bias"}, "HD"},
     {"h%d.kv.b", {LAYER ".self_attn.k_proj.bias", LAYER ".self_attn.v_proj.bias"}, "JD"},
+    {"h%d.sinks", {LAYER ".self_attn.sinks"}, "H"},
     {"h%d.proj.b", {LAYER ".self_attn.o_proj.bias"}, "C"},
     {"h%d.up.b", {LAYER ".mlp.gate_proj.bias", LAYER ".mlp.up_proj.bias"}, "K"},
     {"h%d.down.b", {LAYER ".mlp.down_proj.bias"}, "C"},

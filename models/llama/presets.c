@@ -17,6 +17,8 @@ const struct model_preset llama_presets[] = {
     {"llama3.2-1b",
      "layers=16 hidden=2048 heads=32 kv-heads=8 ffn=8192 seq=131072 vocab=128256 rope-theta=500000 "
      "rope-scaling=llama3:32:8192 tie=on"},
+    {"mistral-7b-v0.1",
+     "layers=32 hidden=4096 heads=32 kv-heads=8 ffn=14336 seq=32768 vocab=32000 window=4096 tie=off"},
     {"mistral-7b",                                                                 /* version 0.3 */
      "layers=32 hidden=4096 heads=32 kv-heads=8 ffn=14336 seq=32768 vocab=32768 rope-theta=1000000 tie=off"},
     {"mistral-nemo-12b",

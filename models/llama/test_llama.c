@@ -42,7 +42,7 @@ TEST(test_llama_sizes_have_exactly_the_published_parameters) {
         {"mistral-nemo-12b", 12247782400}, {"qwen2.5-0.5b", 494032768}, {"qwen2.5-7b", 7615616512},
         {"smollm2-135m", 134515008}, {"qwen3-0.6b", 596049920}, {"qwen3-1.7b", 1720574976},
         {"qwen3-4b", 4022468096}, {"qwen3-8b", 8190735360}, {"olmo2-1b", 1484916736}, {"olmo2-7b", 7298617344},
-        {"olmo2-13b", 13716198400}};
+        {"olmo2-13b", 13716198400}, {"mistral-7b-v0.1", 7241732096}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct plan p;
         assert_ok(preset(&p, sizes[i].name));
@@ -103,6 +103,16 @@ TEST(test_llama_flops_are_the_formula) {
     assert_ok(preset(&p, "tinyllama-1.1b"));
     assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
     double sum = 0;
+    for (int k = 0; k < N_ROW_KINDS; k++) sum += r.bill.flops[k];
+    assert_close(sum / (double)(p.global_batch * p.seq), llama_flops_per_token(&p), 0);
+    run_destroy(&r);
+    /* every second layer counts 100 keys for each query, and the others all */
+    double whole = llama_flops_per_token(&p);
+    plan_set_number(&p, "window", 100);
+    plan_set_word(&p, "window-layers", "fs", 0);
+    assert_close(whole - llama_flops_per_token(&p), 12. * 11 * 2048 * (double)(p.seq - 100), 1e-6);
+    assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
+    sum = 0;
     for (int k = 0; k < N_ROW_KINDS; k++) sum += r.bill.flops[k];
     assert_close(sum / (double)(p.global_batch * p.seq), llama_flops_per_token(&p), 0);
     run_destroy(&r);
@@ -183,6 +193,22 @@ static struct plan plan_of_late_norms(void) {
     return p;
 }
 
+/* Three tokens are seen in all layers but every third. */
+static struct plan plan_with_windows(void) {
+    struct plan p = serial_plan();
+    plan_set_number(&p, "window", 3);
+    plan_set_word(&p, "window-layers", "ssf", 0);
+    return p;
+}
+
+static struct plan plan_with_sinks(void) {
+    struct plan p = plan_with_windows();
+    struct llama_options *o = plan_own(&p, &model_llama.options);
+    o->attention_cap = 0.02;                                         /* scores are of this size at first */
+    o->attention_sinks = 1;
+    return p;
+}
+
 static int count_norms(const struct program *p, double eps) {
     int n = 0;
     for (int i = 0; i < p->n_steps; i++) n += p->steps[i].op->rule == RULE_NORM && p->steps[i].norm.eps == eps;
@@ -197,10 +223,12 @@ TEST(test_biases_and_heads_are_counted) {
         plan_set_number(&p, "attention-bias", kind);
         for (int mlp = 0; mlp < 2; mlp++) {
             plan_set_number(&p, "mlp-bias", mlp);
-            int64_t bias = (kind ? (8 + 2 * 2) * 6 : 0) + (kind == 2 ? 32 : 0) + (mlp ? 2 * 24 + 32 : 0);
+            plan_set_number(&p, "attention-sinks", mlp);
+            int64_t bias = (kind ? (8 + 2 * 2) * 6 : 0) + (kind == 2 ? 32 : 0) + (mlp ? 2 * 24 + 32 + 8 : 0);
             struct plan none = p;
             plan_set_number(&none, "attention-bias", 0);
             plan_set_number(&none, "mlp-bias", 0);
+            plan_set_number(&none, "attention-sinks", 0);
             assert_int_equal(count_by_program(&p), llama_n_params(&p));
             assert_int_equal(llama_n_params(&p) - llama_n_params(&none), p.layers * bias);
         }
@@ -277,6 +305,35 @@ static enum status build_with_scaling(const char *text) {
     return status;
 }
 
+static enum status build_with_windows(int64_t window, const char *layers) {
+    struct plan p = serial_plan();
+    struct program program;
+    plan_set_number(&p, "window", window);
+    plan_set_word(&p, "window-layers", layers, 0);
+    program_init(&program);
+    enum status status = llama_build(&p, &program);
+    program_fini(&program);
+    return status;
+}
+
+/* The program's steps of attention have the windows of the letters, again and again, and the cap and sinks. */
+TEST(test_windows_are_those_of_their_layers) {
+    struct plan p = plan_with_sinks();
+    struct program program;
+    int n = 0;
+    program_init(&program);
+    assert_ok(llama_build(&p, &program));
+    for (int i = 0; i < program.n_steps; i++) {
+        const struct attention_view *view = &program.steps[i].attention.view;
+        if (program.steps[i].op->rule != RULE_ATTENTION) continue;
+        assert_int_equal(view->window, n++ % 3 == 2 ? 0 : 3);
+        assert_close(view->cap, 0.02, 0);
+        assert_true(view->sinks && program.steps[i].n_weight == 1);
+    }
+    assert_int_equal(n, 8);
+    program_fini(&program);
+}
+
 TEST(test_impossible_options_of_today_are_refused) {
     assert_fails(build_with_scaling("dynamic:2"), E_CONFIG, "rope-scaling=dynamic:2", "yarn:FACTOR:CONTEXT");
     assert_fails(build_with_scaling("linear"), E_CONFIG, "use linear:FACTOR", "above 0");
@@ -286,6 +343,10 @@ TEST(test_impossible_options_of_today_are_refused) {
     assert_fails(build_with_scaling("linear:-2"), E_CONFIG, "above 0");
     assert_fails(build_with_scaling("linear:2x"), E_CONFIG, "above 0");
     assert_ok(build_with_scaling("llama3:8:64:2:5"));
+    assert_fails(build_with_windows(3, "sfx"), E_CONFIG, "window-layers=sfx", "use letters s and f");
+    assert_fails(build_with_windows(3, ""), E_CONFIG, "window-layers=;", "use letters s and f");
+    assert_fails(build_with_windows(0, "sf"), E_CONFIG, "window-layers=sf", "window=0", "give --window");
+    assert_ok(build_with_windows(3, "f"));
     struct plan p = serial_plan();
     struct program program;
     model_options(&p)->head_dim = 5;
@@ -363,6 +424,7 @@ static void try_cp(struct tally *t) {
         p.settled = false;
         p.mesh.cp = 2, p.mesh.tp = world >= 4 ? 2 : 1, p.mesh.dp = world / (2 * p.mesh.tp);
         cp_options(&p)->by = by;
+        if (by == CP_BY_ULYSSES && llama_options(&p)->attention_sinks) continue;
         if (by == CP_BY_ULYSSES) p.mesh.tp = 1, p.mesh.pp = world / 2 / p.mesh.dp;   /* keys have two heads */
         plan_set_number(&p, "sp", p.mesh.tp > 1);
         plan_set_number(&p, "zero", by == CP_BY_RING ? 3 : 1);
@@ -391,6 +453,23 @@ static void try_layouts(struct plan serial) {
 TEST(test_every_layout_of_llama_equals_serial_fp64) { try_layouts(serial_plan()); }
 TEST(test_every_layout_of_a_llama_of_today_equals_serial_fp64) { try_layouts(plan_of_today()); }
 TEST(test_every_layout_of_late_norms_equals_serial_fp64) { try_layouts(plan_of_late_norms()); }
+TEST(test_every_layout_of_a_llama_with_windows_equals_serial_fp64) { try_layouts(plan_with_windows()); }
+TEST(test_every_layout_of_a_llama_with_a_cap_and_sinks_equals_serial_fp64) { try_layouts(plan_with_sinks()); }
+
+/* Shards of the sequence of two tiles, and windows that end in each of them. */
+TEST(test_windows_over_shards_of_several_tiles_equal_serial_fp64) {
+    struct plan p = plan_with_windows();
+    struct reference reference;
+    p.seq = 256, p.layers = 2, p.global_batch = p.micro_batch = 2;
+    plan_set_number(&p, "window", 90);
+    plan_set_word(&p, "window-layers", "sf", 0);
+    enum status status = reference_init(&reference, &p);
+    struct tally t = {&reference, 0, 0};
+    if (agree_all(status == OK)) try_cp(&t);
+    reference_fini(&reference);
+    assert_ok(status);
+    assert_int_equal(t.failed, 0);
+}
 
 /* Products of a norm behind tp_enter are cast one by one; their scales are those of the whole tensors. */
 TEST(test_llama_in_fp8_equals_serial) {
@@ -429,7 +508,11 @@ TESTS(unit_test(test_llama_sizes_have_exactly_the_published_parameters),
       unit_test(test_impossible_sizes_are_refused), unit_test(test_norm_eps_is_that_of_every_norm),
       unit_test(test_activation_is_that_of_every_mlp),
       unit_test(test_biases_and_heads_are_counted), unit_test(test_impossible_options_of_today_are_refused),
+      unit_test(test_windows_are_those_of_their_layers),
       unit_test(test_every_layout_of_llama_equals_serial_fp64),
+      unit_test(test_every_layout_of_a_llama_with_windows_equals_serial_fp64),
+      unit_test(test_every_layout_of_a_llama_with_a_cap_and_sinks_equals_serial_fp64),
+      unit_test(test_windows_over_shards_of_several_tiles_equal_serial_fp64),
       unit_test(test_every_layout_of_a_llama_of_today_equals_serial_fp64),
       unit_test(test_norms_of_queries_and_keys_are_counted), unit_test(test_norms_are_where_the_papers_have_them),
       unit_test(test_norms_of_all_heads_send_a_number_a_token),

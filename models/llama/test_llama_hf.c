@@ -178,6 +178,56 @@ TEST(test_llamas_of_today_go_out_and_in) {
                 "norm-eps=0.003 rope-scaling=linear:2.5 mlp-bias=on");
 }
 
+/* A model with a window in all layers is a Mistral's file, and one with it in some a Qwen 2's. */
+static void check_windows(const char *arch, const char *bias, const char *layers, const char *type, const char *more) {
+    static char first[CHECKPOINT_PATH_MAX], config[CHECKPOINT_PATH_MAX], from[CHECKPOINT_PATH_MAX];
+    struct plan p = plan_of(PRECISION_FP64);
+    struct checkpoint_model m;
+    char folder[32];
+    static int n;
+    assert_ok(recipe_arch(&p, arch));
+    if (!strcmp(arch, "mixtral")) model_options(&p)->experts = 4, model_options(&p)->capacity = 0;
+    plan_set_word(&p, "attention-bias", bias, 0);
+    plan_set_number(&p, "window", 3);
+    plan_set_word(&p, "window-layers", layers, 0);
+    snprintf(folder, sizeof folder, "windows-%d", n++);
+    snprintf(from, sizeof from, "%s", test_path(folder));
+    make_checkpoint(p, from);
+    strcat(folder, "-out"), path_in(first, folder, "model.safetensors"), path_in(config, folder, "config.json");
+    export_to(from, first, 0);
+    strcat(folder, "-in");
+    assert_ok(llama_hf_import(first, 0, test_path(folder), &m));
+    assert_true(has_text(config, type));
+    assert_string_equal(m.arch, arch);
+    assert_string_equal(m.more, more);
+}
+
+TEST(test_windows_go_out_and_in) {
+    check_windows("llama", "none", "s", "\"model_type\": \"mistral\"", "norm-eps=0.003 window=3");
+    check_windows("mixtral", "none", "s", "\"model_type\": \"mixtral\"", "norm-eps=0.003 window=3");
+    check_windows("llama", "qkv", "s", "\"model_type\": \"qwen2\"", "norm-eps=0.003 attention-bias=qkv window=3");
+    check_windows("llama", "qkv", "fs", "\"max_window_layers\": 1",
+                  "norm-eps=0.003 attention-bias=qkv window=3 window-layers=fs");
+    check_windows("llama", "qkv", "sf", "\"layer_types\"",
+                  "norm-eps=0.003 attention-bias=qkv window=3 window-layers=sf");
+}
+
+TEST(test_windows_that_no_file_has_are_refused) {
+    static const char *const no_file[] = {"window=3 window-layers=sf", "attention-bias=all window=3",
+                                          "mlp-bias=on window=3", "qk-norm=all post-norm=on window=3"};
+    for (size_t i = 0; i < sizeof no_file / sizeof *no_file; i++) {
+        struct checkpoint_model m = {.arch = "llama"};
+        snprintf(m.more, sizeof m.more, "%s", no_file[i]);
+        assert_fails(llama_hf_check(&m), E_CONFIG, no_file[i], "use --window 0 --window-layers s");
+    }
+    struct checkpoint_model m = {.arch = "mixtral", .more = "window=3 window-layers=sf"};
+    assert_fails(llama_hf_check(&m), E_CONFIG, "use --window 0 --window-layers s");
+    m = (struct checkpoint_model){.arch = "llama", .more = "attention-cap=5"};
+    assert_fails(llama_hf_check(&m), E_CONFIG, "attention-cap=5", "--attention-cap 0");
+    m = (struct checkpoint_model){.arch = "llama", .more = "attention-sinks=on"};
+    assert_fails(llama_hf_check(&m), E_CONFIG, "attention-sinks=on", "--attention-sinks off");
+}
+
 TEST(test_biases_that_no_file_has_are_refused) {
     struct checkpoint_model m = {.arch = "llama", .more = "attention-bias=qkv mlp-bias=on"};
     assert_fails(llama_hf_check(&m), E_CONFIG, "attention-bias=qkv with mlp-bias=on", "--attention-bias all");
@@ -356,6 +406,8 @@ TEST(test_a_checkpoint_of_gpt_is_no_llama) {
 
 TESTS(unit_test(test_out_in_and_out_again_is_the_same_to_the_byte), unit_test(test_llamas_of_today_go_out_and_in),
       unit_test(test_norms_of_queries_and_keys_go_out_and_in), unit_test(test_norms_that_no_file_has_are_refused),
+      unit_test(test_windows_go_out_and_in),
+      unit_test(test_windows_that_no_file_has_are_refused),
       unit_test(test_biases_that_no_file_has_are_refused), unit_test(test_several_files_hold_the_same),
       unit_test(test_halves_have_their_names), unit_test(test_experts_have_their_names),
       unit_test(test_other_functions_are_refused), unit_test(test_files_that_are_not_there_are_named),

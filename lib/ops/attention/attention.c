@@ -42,11 +42,28 @@ static enum status check_shared(const struct call *call) {
     return OK;
 }
 
+/* Which weight the sinks are: over a cache the first one is the cache. */
+static int sinks_at(const struct call *call) { return call->step->op->weights_with_input ? 0 : 1; }
+
+static enum status check_sinks(const struct call *call, const struct axis *heads) {
+    int at = sinks_at(call);
+    const struct type *w = call->weight[at].type;
+    if (!call->step->attention.view.sinks) return OK;
+    if (call->step->n_weight != at + 1 || w->shape.n_axes != 1 || !axis_same(&w->shape.axis[0], heads))
+        return shape_refuse(call, "sinks have one number for each of the queries' heads");
+    return w->dtype == call->in[0].type->dtype ? OK : shape_refuse(call, "input and sinks have different dtypes");
+}
+
 enum status attention_check(const struct call *call) {
     if (call->step->n_in > 1) TRY(check_shared(call));
     else TRY(shape_expect_tags(call, 0, "BT3HD"));
     const struct shape *q = &call->in[0].type->shape;
     const struct axis *d = &q->axis[q->n_axes - 1];
+    if (call->step->attention.view.window && !attention_is_causal(call))
+        return shape_refuse(call, "a window is of causal attention");
+    if (call->step->attention.view.cap > 0 && attention_has_bias(call))
+        return shape_refuse(call, "a cap is of scores without a bias");
+    TRY(check_sinks(call, d - 1));
     if (axis_is_sharded(d) || (q->n_axes == 5 && q->axis[2].n != 3))
         return shape_refuse(call, "query, key, value and the head must be whole");
     if (call->on == DEVICE_CUDA && d->n > ATTENTION_CUDA_MAX_D)
@@ -91,6 +108,10 @@ static enum status blocked_shape(const struct call *call, struct type out[MAX_OU
 
 static enum status materialised_shape(const struct call *call, struct type out[MAX_OUT]) {
     TRY(check_whole(call));
+    if (call->step->attention.view.sinks)
+        return shape_refuse(call, "materialised attention keeps probabilities and has no sinks: use attention blocked");
+    if (call->on == DEVICE_CUDA && call->step->attention.view.cap > 0)
+        return shape_refuse(call, "materialised attention on CUDA has no cap of scores: use attention blocked");
     out[0] = attention_out(call);
     out[1] = (struct type){out[0].dtype, shape_by_head(call)};
     out[1].shape.axis[out[1].shape.n_axes++] = call->in[call->step->n_in - 1].type->shape.axis[1];
@@ -142,9 +163,10 @@ static int64_t materialised_work(const struct call *call, enum row_kind kind) {
     return attention_bias_bytes(call, kind) + bytes_of_reals(call, attention_materialised_reals(call, kind));
 }
 
-void attention_cost(struct cost *cost, const struct call *call, enum row_kind kind, double pairs) {
+void attention_cost(struct cost *cost, const struct call *call, enum row_kind kind, double queries, double keys) {
     bool backward = kind == ROW_BACKWARD_INPUT;
-    double seen = attention_is_causal(call) ? 0.5 : 1;
+    double most = attention_keys_of(call, keys), pairs = queries * most;
+    double seen = attention_is_causal(call) ? 1 - 0.5 * most / keys : 1;   /* the first queries have fewer keys */
     cost->flops = (backward ? 8 : 4) * pairs;
     cost->left_out = cost->flops - seen * (backward ? 10 : 4) * pairs;
 }
@@ -152,7 +174,7 @@ void attention_cost(struct cost *cost, const struct call *call, enum row_kind ki
 static struct cost blocked_cost(const struct call *call, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(call);
     struct cost cost = cost_traffic(call, kind);
-    attention_cost(&cost, call, kind, (double)(s.B * s.T) * (double)(s.Tk * s.H * s.D));
+    attention_cost(&cost, call, kind, (double)(s.B * s.T * s.H * s.D), (double)s.Tk);
     return cost;
 }
 
@@ -161,9 +183,10 @@ static struct cost blocked_cost(const struct call *call, enum row_kind kind) {
 static struct cost materialised_cost(const struct call *call, enum row_kind kind) {
     struct attention_sizes s = attention_sizes(call);
     bool backward = kind == ROW_BACKWARD_INPUT;
+    int64_t keys = (int64_t)attention_keys_of(call, (double)s.Tk);
     struct cost cost = cost_traffic(call, kind);
-    cost_product(&cost, s.T, s.Tk, s.D, (backward ? 2 : 1) * s.B * s.H);
-    cost_product(&cost, s.T, s.D, s.Tk, (backward ? 2 : 1) * s.B * s.H);
+    cost_product(&cost, s.T, keys, s.D, (backward ? 2 : 1) * s.B * s.H);
+    cost_product(&cost, s.T, s.D, keys, (backward ? 2 : 1) * s.B * s.H);
     cost.bytes += (backward ? 3 : 2) * (double)(s.B * s.H) * (double)(s.T * s.Tk) * (double)dtype_size(op_dtype(call));
     return cost;
 }
@@ -216,6 +239,11 @@ static struct attention_table table_of(const struct call *call) {
                                     .found = call->dout[0].data ? (char *)call->work + n : NULL};
 }
 
+static struct attention_sinks sinks_of(const struct call *call) {
+    if (!call->step->attention.view.sinks) return (struct attention_sinks){.logits = NULL};
+    return (struct attention_sinks){call->weight[sinks_at(call)].data, call->dweight[sinks_at(call)]};
+}
+
 struct attention_pair attention_pair_of(const struct call *call) {
     struct attention_sizes s = attention_sizes(call);
     const struct axis *T = &call->in[0].type->shape.axis[1], *Tk = &call->in[call->step->n_in - 1].type->shape.axis[1];
@@ -223,14 +251,15 @@ struct attention_pair attention_pair_of(const struct call *call) {
     enum row_kind kind = call->dout[0].data ? ROW_BACKWARD_INPUT : ROW_FORWARD;
     return (struct attention_pair){
         .B = s.B, .H = s.H, .D = s.D, .shared_by = s.H / s.J, .Tq = s.T, .Tk = s.Tk, .scale = s.scale,
-        .causal = attention_is_causal(call), .dtype = op_dtype(call), .core = call->step->attention.core,
+        .causal = attention_is_causal(call), .view = call->step->attention.view, .dtype = op_dtype(call),
+        .core = call->step->attention.core,
         .dropout = dropout_of(call), .queries = *T, .keys = *Tk, .first_head = s.first_head,
         .q = part_of(call, call->in, 0), .k = part_of(call, call->in, 1), .v = part_of(call, call->in, 2),
         .dq = part_of(call, call->din, 0), .dk = part_of(call, call->din, 1), .dv = part_of(call, call->din, 2),
         .y = {call->out[0].data, sample, row, 1}, .dy = {call->dout[0].data, sample, row, 1},
         .lse = call->out[1].data, .lse_row = s.T, .add_queries = call->accumulate & 1,
         .add_keys = call->accumulate >> (call->step->n_in - 1) & 1, .n_threads = attention_threads(call),
-        .device = call->device, .table = table_of(call),
+        .device = call->device, .table = table_of(call), .sinks = sinks_of(call),
         .work = call->work ? (char *)call->work + attention_bias_bytes(call, kind) : NULL};
 }
 

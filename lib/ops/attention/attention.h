@@ -3,9 +3,15 @@
  *   s[t,j] = q[t] . k[j] / sqrt(D) for j <= t     p[t,j] = e^(s[t,j] - lse[t])     lse[t] = log sum_j e^s[t,j]
  *   y[t] = sum_j m[t,j] p[t,j] v[j]               m = 0 or 1/(1-p_drop): dropout on probabilities (dropout.h)
  *
- * That is causal attention; with attention.mask MASK_FULL every query sees all keys, j < T. T5 needs three options:
- * `unscaled` leaves out 1 / sqrt(D); a weight is a bias by relative position (attention_bias.h), which is added to s;
- * with `cross` keys and values come from another sequence of Tk positions, and every query sees all of them.
+ * That is causal attention. With a window W a query sees itself and the W - 1 keys before it, j > t - W; kernels leave
+ * out the tiles that no query sees (attention_pair.h has the bounds). With a cap c a score is c tanh(s / c), and its
+ * gradient has a factor 1 - tanh^2. With sinks each head has one more, learned score z, of a key with value 0:
+ *
+ *   lse[t] = log(e^z + sum_j e^s[t,j])     dz = - sum_t e^(z - lse[t]) delta[t]
+ *
+ * With attention.mask MASK_FULL every query sees all keys, j < T. T5 needs three options: `unscaled` leaves out
+ * 1 / sqrt(D); a weight is a bias by relative position (attention_bias.h), which is added to s; with `cross` keys and
+ * values come from another sequence of Tk positions, and every query sees all of them.
  *
  * Backward, with delta[t] = sum_j m p (dy[t] . v[j]) = dy[t] . y[t]:
  *   ds[t,j] = p[t,j] (m[t,j] dy[t] . v[j] - delta[t])
@@ -14,7 +20,7 @@
  * in[0] qkv (B,T,3,H,D)                          every head has its own keys; or
  * in[0] q (B,T,H,D)   in[1] kv (B,T,2,J,D)       H/J heads share each of J key heads: head h reads head h / (H/J)
  *                                                cross: kv (B,Tk,2,J,D)
- * weight[0] bias (R,H), or none                  out[0] y (B,T,H,D)
+ * weight[0] bias (R,H), or sinks z (H), or none  out[0] y (B,T,H,D)
  *
  * Heads may be a shard; the sequence must be whole. Sharing shrinks the key-value cache to J/H of its size
  * (attention_cached.h); a shared dk or dv is the sum over its heads. Source: Shazeer 2019; Ainslie et al. 2023
@@ -31,7 +37,11 @@
  *                  et al. 2022 (FlashAttention), Dao 2023; Milakov and Gimelshein 2018 for the running softmax.
  *
  * Flops are counted for the full T x T square, as the MFU formula's 12 L C T does: forward 4 T C a token, backward 8. A
- * causal kernel does about half of that. The blocked backward recomputes s, which is not counted. */
+ * causal kernel does about half of that. With a window they are counted for W keys of every query. The blocked backward
+ * recomputes s, which is not counted.
+ *
+ * Sources. Windows: Child et al. 2019; Beltagy et al. 2020 (Longformer); Jiang et al. 2023 (Mistral 7B), section 2.
+ * Caps: Gemma Team 2024 (Gemma 2), section 2. Sinks: Xiao et al. 2023; OpenAI 2025 (gpt-oss), section 2. */
 #pragma once
 
 #include "lib/ops/op.h"
@@ -48,9 +58,15 @@ struct attention_sizes {
 struct attention_sizes attention_sizes(const struct call *);
 /** Is every key after a query hidden from it? */
 static inline bool attention_is_causal(const struct call *c) { return c->step->attention.mask == MASK_CAUSAL; }
-/** Flops of attention by tiles. pairs: queries x keys x channels of all heads. flops counts the full square, as the MFU
- *  formula does. left_out is the work that a causal mask saves, less the scores that backward recomputes. */
-void attention_cost(struct cost *, const struct call *, enum row_kind, double pairs);
+/** Flops of attention by tiles. queries: (query, channel) pairs of all heads; keys: of the whole sequence. flops counts
+ *  the full square, or with a window its keys for every query, as the MFU formula does. left_out is the work that a
+ *  causal mask saves, less the scores that backward recomputes. */
+void attention_cost(struct cost *, const struct call *, enum row_kind, double queries, double keys);
+/** The most keys that a query sees, of `keys` keys. */
+static inline double attention_keys_of(const struct call *c, double keys) {
+    double window = (double)c->step->attention.view.window;
+    return window > 0 && window < keys ? window : keys;
+}
 /** Check that queries, keys and values fit together; their axis T may be sharded. @errors E_CONFIG */
 enum status attention_check(const struct call *);
 /** Types of y (B,T,H,D), and of lse (B,H,T) in the accumulator's dtype. The call has passed attention_check. */

@@ -29,7 +29,7 @@ int attention_bucket(int64_t distance, bool both_sides);
 
 /** Does the step have a table? In attention over a cache, the weight is the cache. Pure. */
 static inline bool attention_has_bias(const struct call *c) {
-    return c->step->n_weight > 0 && c->step->op->weights_with_input;
+    return c->step->n_weight > 0 && c->step->op->weights_with_input && !c->step->attention.view.sinks;
 }
 
 /** Bytes of the two arrays at the beginning of the scratch; 0: the step has no table. */

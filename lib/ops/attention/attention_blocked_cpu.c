@@ -65,14 +65,15 @@ static void transpose_tile(real *restrict to, const real *restrict from, int64_t
 static enum tile_part part_if(bool diagonal, enum tile_part part) { return diagonal ? part : TILE_WHOLE; }
 static bool is_diagonal(const struct pair_head *x, int64_t t0, int64_t j0) { return x->pair->causal && t0 == j0; }
 
-/* s (nq,nk) = q k^T for queries from t0 on and keys from j0 on; -infinity where a key is later than its query. */
+/* s (nq,nk) = q k^T for queries from t0 on and keys from j0 on; -infinity where the query does not see the key. */
 static void scores(const struct pair_head *x, struct tile_ahead *ahead, real *s, const real *q,
                    const real *k_transposed, int64_t t0, int64_t nq, int64_t j0, int64_t nk) {
     int64_t D = x->pair->D;
     clear(s, nq * nk);
     tile_multiply_add(part_if(is_diagonal(x, t0, j0), TILE_C_LOWER), ahead, s, nq, nk, D, q, D, 1, k_transposed);
+    cap_scores(x->pair, s, nq * nk);
     add_bias(x, s, t0, nq, j0, nk);
-    hide_later_keys(x, s, t0, nq, j0, nk);
+    hide_keys(x, s, t0, nq, j0, nk);
 }
 
 /* ---- prefetch during products: rows of a head are far apart, so that the hardware does not prefetch them ---- */
@@ -93,8 +94,9 @@ static void prefetch_qkv(struct tile_ahead *x, const struct pair_head *head) {
 /* Spread the prefetch of all rows over the products of a head, of which each tile of queries has `products` with each
  * tile of keys. Every block of rows prefetches at least one row, from the first block on. */
 static void spread(struct tile_ahead *x, const struct attention_pair *p, int products) {
-    int64_t of_queries = ceil_div(p->Tq, TILE), of_keys = ceil_div(p->Tk, TILE);
-    int64_t tiles = p->causal ? of_queries * (of_queries + 1) / 2 : of_queries * of_keys;
+    int64_t tiles = 0;
+    for (int64_t t0 = 0; t0 < p->Tq; t0 += TILE)
+        tiles += max64(1, ceil_div(end_of_keys(p, t0) - first_key(p, t0), TILE));
     int64_t times = tiles * products * ceil_div(min64(TILE, p->Tq), TILE_ROWS);
     x->rows = min64(p->Tq, p->Tk);
     x->bytes = p->D * (int64_t)sizeof(elem);
@@ -183,8 +185,8 @@ static void forward_head(const struct pair_head *x, const struct forward *w) {
         int64_t nq = min64(TILE, p->Tq - t0);
         load_tile(w->q, x->q + t0 * p->q.row, p->q.row, nq, p->D, (real)p->scale);
         clear(w->y, nq * p->D);
-        for (int64_t i = 0; i < nq; i++) w->max[i] = -(real)INFINITY, w->sum[i] = 0;
-        for (int64_t j0 = 0; j0 < end_of_keys(p, t0); j0 += TILE) forward_keys(x, w, t0, nq, j0);
+        start_queries(x, w->max, w->sum, nq);
+        for (int64_t j0 = first_key(p, t0); j0 < end_of_keys(p, t0); j0 += TILE) forward_keys(x, w, t0, nq, j0);
         finish_queries(x, w->y, w->max, w->sum, t0, nq);
     }
 }
@@ -274,7 +276,7 @@ static void backward_keys(const struct pair_head *x, const struct backward *w, i
     load_tile(w->k, x->k + j0 * p->k.row, p->k.row, nk, D, 1);
     transpose_tile(w->k_transposed, w->k, nk, D);
     if (is_first_of_keys(x)) clear(dk, nk * D), clear(dv, nk * D);
-    for (int64_t t0 = first_query(p, j0); t0 < p->Tq; t0 += TILE)
+    for (int64_t t0 = first_query(p, j0); t0 < end_of_queries(p, j0); t0 += TILE)
         backward_tile(x, w, t0, min64(TILE, p->Tq - t0), j0, nk);
     if (!is_last_of_keys(x)) return;
     store_gradients(x, &p->dk, j0, nk, dk, 1);
@@ -299,5 +301,6 @@ enum status CPU(attention_pair_backward)(const struct attention_pair *p) {
     spread_bias(p);
     each_head(p, CPU(attention_pair_reals)(p, true), run_backward);
     gather_bias(p);
+    add_sink_gradients(p);
     return OK;
 }

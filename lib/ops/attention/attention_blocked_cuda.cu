@@ -52,6 +52,28 @@ static enum status make_delta(const struct attention *a, real *delta) {
                     pair_stream(&a->p), delta, a->p, lanes, a->packed);
 }
 
+/* gradient[h] -= sum over samples and queries of e^(sink - lse) delta. A block has a head, and its threads add up in a
+ * fixed order. */
+__global__ static void __launch_bounds__(THREADS)
+attention_sinks_block_per_head(void *gradient, int gradient_is_real, struct attention a) {
+    __shared__ real shared[THREADS / 32];
+    int64_t h = blockIdx.x, Tq = a.p.Tq;
+    real sink = load(((const elem *)a.p.sinks.logits)[h]), sum = 0;
+    for (int64_t i = threadIdx.x; i < a.p.B * Tq; i += THREADS) {
+        int64_t row = i / Tq * a.p.H + h, t = i % Tq;
+        sum += exp(sink - ((const real *)a.p.lse)[row * a.p.lse_row + t]) * a.delta[row * Tq + t];
+    }
+    sum = block_sum(sum, shared);
+    if (threadIdx.x == 0) grad_add(gradient, gradient_is_real, h, -sum);
+}
+
+static enum status add_sink_gradients(const struct attention *a) {
+    const struct tensor *gradient = &a->p.sinks.gradient;
+    if (!a->p.sinks.logits) return OK;
+    return LAUNCHED(attention_sinks_block_per_head, (unsigned)a->p.H, THREADS, 0, pair_stream(&a->p), gradient->data,
+                    is_real(gradient), *a);
+}
+
 /* ---- a pair; the scratch has delta of our own kernels, or cuDNN's workspace ---- */
 
 enum status CUDA(attention_pair_forward)(const struct attention_pair *p) {
@@ -68,6 +90,7 @@ enum status CUDA(attention_pair_backward)(const struct attention_pair *p) {
     if (verdict.by_cudnn) return attention_cudnn_backward(p);
     struct attention a = attention_of_pair(p, (const real *)p->work);
     TRY(make_delta(&a, (real *)p->work));
+    TRY(add_sink_gradients(&a));
     return CUDA(attention_flash_backward)(&a);
 }
 

@@ -2,6 +2,7 @@
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
+#include <math.h>
 
 struct type attention_cache_type(const struct type *keys) {
     const struct axis *a = keys->shape.axis;
@@ -27,13 +28,16 @@ static int64_t attention_cached_work(const struct call *call, enum row_kind kind
            (int64_t)dtype_size(dtype_accumulator(op_dtype(call)));
 }
 
-/* Two multiply-adds for each channel of every key that is seen; each cached key and value is read once. */
+/* Two multiply-adds for each channel of every key that is seen, `mean` of them by a query; each cached key and value
+ * that a query sees is read once. */
 static struct cost attention_cached_cost(const struct call *call, enum row_kind kind) {
     (void)kind;
     struct attention_sizes s = attention_sizes(call);
     double width = (double)(s.B * s.H * s.D), kept = (double)(s.B * s.J * s.D), n = (double)s.T;
-    double seen = (double)(call->in[0].type->shape.axis[1].first + s.T), size = (double)dtype_size(op_dtype(call));
-    struct cost cost = {.flops = 4 * width * n * (seen - 0.5 * (n - 1)),
+    double last = (double)(call->in[0].type->shape.axis[1].first + s.T);
+    double mean = attention_keys_of(call, last - 0.5 * (n - 1));
+    double seen = fmin(last, attention_keys_of(call, last) + n - 1), size = (double)dtype_size(op_dtype(call));
+    struct cost cost = {.flops = 4 * width * n * mean,
                         .bytes = 2 * (kept * (seen + 2 * n) + width * n) * size};
     return cost;
 }

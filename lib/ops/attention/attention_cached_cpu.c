@@ -25,27 +25,29 @@ static void remember(const struct cached_head *c, int64_t t) {
     for (int64_t d = 0; d < D; d++) c->values[at + d] = c->x->v[t * p->v.row + d];
 }
 
-/* s[j] = e^(q . k[j] / sqrt(D) - max) for j < n; returns their sum. */
-static real weigh(const struct cached_head *c, const elem *q, real *s, int64_t n) {
+/* s[j] = e^(q . k[j] / sqrt(D) - max) for the n keys from `keys` on; returns their sum, with the sink's. */
+static real weigh(const struct cached_head *c, const elem *q, const elem *keys, real *s, int64_t n) {
     int64_t D = c->x->pair->D;
     real scale = (real)c->x->pair->scale;
     for (int64_t j = 0; j < n; j++) {
-        const elem *k = c->keys + j * D;
+        const elem *k = keys + j * D;
         s[j] = scale * SUM_OVER(d, D, load(q[d]) * load(k[d]));
     }
-    real max = MAX_OVER(j, n, s[j]);
+    cap_scores(c->x->pair, s, n);
+    real max = MAX_OVER(j, n, s[j]), sink = c->x->sink;
+    if (sink > max) max = sink;
     for (int64_t j = 0; j < n; j++) s[j] = real_exp(s[j] - max);
-    return SUM_OVER(j, n, s[j]);
+    return SUM_OVER(j, n, s[j]) + real_exp(sink - max);
 }
 
-/* y = sum_j s[j] v[j] / sum, COLUMNS channels at a time. */
-static void mix(const struct cached_head *c, const real *s, real sum, elem *y, int64_t n) {
+/* y = sum_j s[j] v[j] / sum for the n values from `values` on, COLUMNS channels at a time. */
+static void mix(const struct cached_head *c, const elem *values, const real *s, real sum, elem *y, int64_t n) {
     int64_t D = c->x->pair->D;
     for (int64_t first = 0; first < D; first += COLUMNS) {
         int64_t width = min64(COLUMNS, D - first);
         real mixed[COLUMNS] = {0};
         for (int64_t j = 0; j < n; j++)
-            for (int64_t d = 0; d < width; d++) mixed[d] += s[j] * load(c->values[j * D + first + d]);
+            for (int64_t d = 0; d < width; d++) mixed[d] += s[j] * load(values[j * D + first + d]);
         for (int64_t d = 0; d < width; d++) y[first + d] = store(mixed[d] / sum);
     }
 }
@@ -58,8 +60,9 @@ static void forward_head(const struct pair_head *x, struct scratch scratch) {
     if (is_first_of_keys(x))
         for (int64_t t = 0; t < p->Tq; t++) remember(&c, t);
     for (int64_t t = 0; t < p->Tq; t++) {
-        real sum = weigh(&c, x->q + t * p->q.row, scores, c.first + t + 1);
-        mix(&c, scores, sum, x->y + t * p->y.row, c.first + t + 1);
+        int64_t end = c.first + t + 1, first = p->view.window ? max64(0, end - p->view.window) : 0;
+        real sum = weigh(&c, x->q + t * p->q.row, c.keys + first * p->D, scores, end - first);
+        mix(&c, c.values + first * p->D, scores, sum, x->y + t * p->y.row, end - first);
     }
 }
 

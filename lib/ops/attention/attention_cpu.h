@@ -24,6 +24,7 @@ struct pair_head {
     const elem *q, *k, *v, *dy;
     elem *y;
     real *lse, *bias, *dbias;
+    real sink;                           /* -infinity: none */
 };
 
 static inline int64_t offset_of(const struct pair_head *x, const struct attention_vectors *v) {
@@ -34,7 +35,8 @@ static inline elem *elements_of(const struct pair_head *x, const struct attentio
 }
 
 static inline struct pair_head pair_head_of(const struct attention_pair *p, int64_t b, int64_t h) {
-    struct pair_head x = {.pair = p, .b = b, .h = h};
+    struct pair_head x = {.pair = p, .b = b, .h = h, .sink = -(real)INFINITY};
+    if (p->sinks.logits) x.sink = load(((const elem *)p->sinks.logits)[h]);
     x.q = elements_of(&x, &p->q), x.k = elements_of(&x, &p->k), x.v = elements_of(&x, &p->v);
     x.y = elements_of(&x, &p->y), x.dy = elements_of(&x, &p->dy);
     if (p->lse) x.lse = (real *)p->lse + (b * p->H + h) * p->lse_row;
@@ -77,6 +79,41 @@ static inline void add_bias(const struct pair_head *x, real *s, int64_t t0, int6
 }
 static inline void add_bias_gradient(const struct pair_head *x, const real *ds, int64_t t, int64_t j0, int64_t nk) {
     for (int64_t j = 0; x->dbias && j < nk; j++) x->dbias[j0 + j - t] += ds[j];
+}
+
+/* s[i] = cap tanh(s[i] / cap), of one exponential whose argument is never positive. */
+static inline void cap_scores(const struct attention_pair *p, real *s, int64_t n) {
+    const real cap = (real)p->view.cap;
+    for (int64_t i = 0; cap > 0 && i < n; i++) {
+        real e = real_exp(-2 / cap * (s[i] < 0 ? -s[i] : s[i])), tanh = (1 - e) / (1 + e);
+        s[i] = s[i] < 0 ? -cap * tanh : cap * tanh;
+    }
+}
+
+/* ds[i] *= 1 - tanh^2, the slope of the cap, from capped scores. Of a hidden score, -infinity, it is 0. */
+static inline void cap_gradient(const struct attention_pair *p, real *ds, const real *s, int64_t n) {
+    const real cap = (real)p->view.cap;
+    for (int64_t i = 0; cap > 0 && i < n; i++) {
+        real tanh = s[i] < -cap ? -1 : s[i] / cap;
+        ds[i] *= (1 - tanh) * (1 + tanh);
+    }
+}
+
+/* After the heads have run backward: d sink = sum_t e^(sink - lse[t]) (0 - delta[t]), delta = dy . y, sample by sample.
+ * Each thread has other heads. */
+static inline void add_sink_gradients(const struct attention_pair *p) {
+#pragma omp parallel for num_threads(p->n_threads) if (p->sinks.logits)
+    for (int64_t h = 0; h < (p->sinks.logits ? p->H : 0); h++) {
+        real sum = 0;
+        for (int64_t b = 0; b < p->B; b++) {
+            struct pair_head x = pair_head_of(p, b, h);
+            real of_sample = 0;
+            for (int64_t t = 0; t < p->Tq; t++, x.y += p->y.row, x.dy += p->dy.row)
+                of_sample += real_exp(x.sink - x.lse[t]) * SUM_OVER(d, p->D, load(x.dy[d]) * load(x.y[d]));
+            sum -= of_sample;
+        }
+        grad_add(&p->sinks.gradient, h, &sum, 1);
+    }
 }
 
 /* Run all heads, divided over the threads, each with `reals` of scratch. Heads that share keys run one after the

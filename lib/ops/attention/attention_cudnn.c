@@ -51,11 +51,11 @@ static bool dtype_fits(enum dtype dtype) { return dtype == BF16 || dtype == FP16
 static double probability(const struct attention_pair *p) { return (double)p->dropout.threshold * 0x1p-32; }
 static bool pair_fits(const struct attention_pair *p, bool backward) {
     return sizes_fit(p->Tq, p->D, probability(p), backward) && p->Tk % 64 == 0 &&
-           !(backward && (p->shared_by > 1 || p->sums));
+           p->view.window == 0 && p->view.cap == 0 && !p->view.sinks && !(backward && (p->shared_by > 1 || p->sums));
 }
 #define WHAT_FITS                                                                                                      \
     "bf16 and fp16, dropout 0, T a multiple of 64, D a multiple of 8 up to 256 (before Hopper backward 128), "         \
-    "keys that no heads share"
+    "keys that no heads share, no window, cap or sinks"
 
 const char *attention_cudnn_name(void) {
     static char text[32];

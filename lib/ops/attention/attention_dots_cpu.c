@@ -58,15 +58,16 @@ static void pack_pairs(bf16_pair *to, const elem *from, int64_t stride, int64_t 
     for (int64_t d = 0; d < D && n % 2; d++) to[n / 2 * D + d] = from[(n - 1) * stride + d];
 }
 
-/* s (nq,nk) = scale q k^T for queries from t0 on and keys from j0 on; -infinity where a key is later than its query. */
+/* s (nq,nk) = scale q k^T for queries from t0 on and keys from j0 on; -infinity where a query does not see a key. */
 static void scores(const struct pair_head *x, real *s, const bf16_pair *q, const bf16_pair *k_columns, int64_t t0,
                    int64_t nq, int64_t j0, int64_t nk) {
     real scale = (real)x->pair->scale;
     clear(s, nq * nk);
     tile_dot_add(s, nq, nk, half(x->pair->D), q, k_columns);
     for (int64_t i = 0; i < nq * nk; i++) s[i] *= scale;
+    cap_scores(x->pair, s, nq * nk);
     add_bias(x, s, t0, nq, j0, nk);
-    hide_later_keys(x, s, t0, nq, j0, nk);
+    hide_keys(x, s, t0, nq, j0, nk);
 }
 
 /* ---- forward ---- */
@@ -112,9 +113,9 @@ static void forward_head(const struct pair_head *x, const struct forward *w) {
         int64_t nq = min64(TILE, p->Tq - t0);
         pack_rows(w->q, x->q + t0 * p->q.row, p->q.row, nq, p->D);
         clear(w->y, nq * p->D);
-        for (int64_t i = 0; i < nq; i++) w->max[i] = -(real)INFINITY;
         clear(w->sum, lines(nq));
-        for (int64_t j0 = 0; j0 < end_of_keys(p, t0); j0 += TILE) forward_keys(x, w, t0, nq, j0);
+        start_queries(x, w->max, w->sum, nq);
+        for (int64_t j0 = first_key(p, t0); j0 < end_of_keys(p, t0); j0 += TILE) forward_keys(x, w, t0, nq, j0);
         finish_queries(x, w->y, w->max, w->sum, t0, nq);
     }
 }
@@ -216,7 +217,7 @@ static void backward_keys(const struct pair_head *x, const struct backward *w, i
     pack_columns(w->v_columns, v, p->v.row, nk, D);
     pack_pairs(w->k_pairs, k, p->k.row, nk, D);
     if (is_first_of_keys(x)) clear(dk, nk * D), clear(dv, nk * D);
-    for (int64_t t0 = first_query(p, j0); t0 < p->Tq; t0 += TILE)
+    for (int64_t t0 = first_query(p, j0); t0 < end_of_queries(p, j0); t0 += TILE)
         backward_tile(x, w, t0, min64(TILE, p->Tq - t0), j0, nk);
     if (!is_last_of_keys(x)) return;
     store_gradients(x, &p->dk, j0, nk, dk, (real)p->scale);
@@ -239,6 +240,7 @@ enum status CPU(attention_dots_backward)(const struct attention_pair *p) {
     spread_bias(p);
     each_head(p, CPU(attention_dots_reals)(p, true), run_backward);
     gather_bias(p);
+    add_sink_gradients(p);
     return OK;
 }
 

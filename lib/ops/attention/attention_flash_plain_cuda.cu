@@ -11,7 +11,7 @@
 
 /* ---- forward ---- */
 
-template <bool WIDE>
+template <bool WIDE, bool VIEW>
 __global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
 flash_forward_warp_per_four_queries(struct attention a, int ld) {
     SHARED_DYNAMIC(real, shared);
@@ -24,14 +24,14 @@ flash_forward_warp_per_four_queries(struct attention a, int ld) {
     real *p = tile_end(v) + first_row() * TILE, *m = p + TILE * TILE;
     real s[ROWS], o[ROWS][CHUNKS_OF<WIDE>], factor[ROWS];
     struct softmax run;
-    softmax_start(&run);
+    softmax_start(&run, sink_of<VIEW>(&a, &head));
     tile_clear(o);
     tile_load<WIDE>(q);
-    for (int64_t j0 = 0; j0 < end_of_keys(&a, t0 + TILE); j0 += TILE) {
+    for (int64_t j0 = first_key<VIEW>(&a, t0, TILE); j0 < end_of_keys(&a, t0 + TILE); j0 += TILE) {
         k.t0 = v.t0 = (int)j0;
         tile_load_next<WIDE>(k, v);
-        tile_scores<WIDE>(s, q, k, &a);
-        softmax_add(&run, s, factor);
+        tile_scores<WIDE, VIEW>(s, q, k, &a);
+        softmax_add<VIEW>(&run, s, factor);
         tile_scale(o, factor);
         if (a.p.dropout.on) tile_draw(m, &a, &head, t0, j0);
         for (int r = 0; r < ROWS; r++) p[r * TILE + lane()] = a.p.dropout.on ? m[r * TILE + lane()] * s[r] : s[r];
@@ -40,28 +40,28 @@ flash_forward_warp_per_four_queries(struct attention a, int ld) {
     }
     for (int r = 0; r < ROWS; r++) {
         int64_t t = t0 + first_row() + r;
-        factor[r] = 1 / run.sum[r];
+        factor[r] = one_over<VIEW>(run.sum[r]);
         if (t < Tq && lane() == 0) head.lse[t] = run.max[r] + log(run.sum[r]);
     }
     tile_scale(o, factor);
     tile_store(head.y, a.p.y.row, t0, Tq, D, o);
 }
 
-template <bool WIDE> static enum status launch_forward(const struct attention *a) {
+template <bool WIDE, bool VIEW> static enum status launch_forward(const struct attention *a) {
+    const auto flash_forward = flash_forward_warp_per_four_queries<WIDE, VIEW>;
     size_t bytes = tile_shared(a, 3, 2);
-    GPU_ALLOW_SHARED(flash_forward_warp_per_four_queries<WIDE>, bytes);
-    return LAUNCHED(flash_forward_warp_per_four_queries<WIDE>, query_blocks(a, TILE), THREADS, bytes,
-                    pair_stream(&a->p), *a, tile_ld(a));
+    GPU_ALLOW_SHARED(flash_forward, bytes);
+    return LAUNCHED(flash_forward, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p), *a, tile_ld(a));
 }
 
 extern "C" enum status CUDA(attention_flash_forward)(const struct attention *a) {
-    return TILE_FOR_HEAD_SIZE(a->p.D, launch_forward, a);
+    return TILE_FOR_PAIR(a, launch_forward, a);
 }
 
 /* ---- backward ---- */
 
 /* Rows are keys, columns queries: lane l has query t0 + l, with four keys that are one Philox block. */
-template <bool WIDE>
+template <bool WIDE, bool VIEW>
 __global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
 flash_backward_warp_per_four_keys(struct attention a, int ld) {
     SHARED_DYNAMIC(real, shared);
@@ -82,7 +82,7 @@ flash_backward_warp_per_four_keys(struct attention a, int ld) {
     for (int i = 0; i < a.p.shared_by; i++) {
         head = head_of(&a, first_head + i);
         q.from = head.q, g.from = head.dy;
-        for (int64_t t0 = first_query(&a, j0); t0 < Tq; t0 += TILE) {
+        for (int64_t t0 = first_query(&a, j0); t0 < end_of_queries<VIEW>(&a, j0, TILE); t0 += TILE) {
             q.t0 = g.t0 = (int)t0;
             tile_load_next<WIDE>(q, g);
             int64_t t = t0 + lane(), j = j0 + first_row();
@@ -91,9 +91,10 @@ flash_backward_warp_per_four_keys(struct attention a, int ld) {
             tile_dots<WIDE>(dp, v, g);
             draw_four(m, &a, &head, t, j);
             for (int r = 0; r < ROWS; r++) {
-                real probability = sees(&a, t, j + r) && t < Tq ? exp((real)a.p.scale * s[r] - lse_t) : (real)0;
+                real score = capped<VIEW>(&a, (real)a.p.scale * s[r]);
+                real probability = sees<VIEW>(&a, t, j + r) && t < Tq ? exp(score - lse_t) : (real)0;
                 p[r * TILE + lane()] = m[r] * probability;
-                ds[r * TILE + lane()] = probability * (m[r] * dp[r] - delta_t);
+                ds[r * TILE + lane()] = probability * (m[r] * dp[r] - delta_t) * cap_slope<VIEW>(&a, score);
             }
             tile_squares_are_written<WIDE>();
             tile_add_products<WIDE>(dv, p, g);
@@ -105,7 +106,7 @@ flash_backward_warp_per_four_keys(struct attention a, int ld) {
 }
 
 /* Rows are queries, columns keys. */
-template <bool WIDE>
+template <bool WIDE, bool VIEW>
 __global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
 flash_backward_warp_per_four_queries(struct attention a, int ld) {
     SHARED_DYNAMIC(real, shared);
@@ -126,7 +127,7 @@ flash_backward_warp_per_four_queries(struct attention a, int ld) {
     tile_clear(dq);
     tile_load<WIDE>(q);
     tile_load<WIDE>(g);
-    for (int64_t j0 = 0; j0 < end_of_keys(&a, t0 + TILE); j0 += TILE) {
+    for (int64_t j0 = first_key<VIEW>(&a, t0, TILE); j0 < end_of_keys(&a, t0 + TILE); j0 += TILE) {
         k.t0 = v.t0 = (int)j0;
         tile_load_next<WIDE>(k, v);
         tile_dots<WIDE>(s, q, k);
@@ -134,9 +135,10 @@ flash_backward_warp_per_four_queries(struct attention a, int ld) {
         if (a.p.dropout.on) tile_draw(m, &a, &head, t0, j0);
         for (int r = 0; r < ROWS; r++) {
             int64_t t = t0 + first_row() + r;
-            real probability = sees(&a, t, j0 + lane()) && t < Tq ? exp((real)a.p.scale * s[r] - lse_t[r]) : (real)0;
+            real score = capped<VIEW>(&a, (real)a.p.scale * s[r]);
+            real probability = sees<VIEW>(&a, t, j0 + lane()) && t < Tq ? exp(score - lse_t[r]) : (real)0;
             real kept = a.p.dropout.on ? m[r * TILE + lane()] * dp[r] : dp[r];
-            ds[r * TILE + lane()] = probability * (kept - delta_t[r]);
+            ds[r * TILE + lane()] = probability * (kept - delta_t[r]) * cap_slope<VIEW>(&a, score);
         }
         tile_squares_are_written<WIDE>();
         tile_add_products<WIDE>(dq, ds, k);
@@ -144,17 +146,17 @@ flash_backward_warp_per_four_queries(struct attention a, int ld) {
     tile_put_gradient(&a, a.p.dq, head.dq, t0, Tq, dq, (real)a.p.scale, a.p.add_queries);
 }
 
-template <bool WIDE> static enum status launch_backward(const struct attention *a) {
+template <bool WIDE, bool VIEW> static enum status launch_backward(const struct attention *a) {
+    const auto backward_keys = flash_backward_warp_per_four_keys<WIDE, VIEW>;
+    const auto backward_queries = flash_backward_warp_per_four_queries<WIDE, VIEW>;
     size_t bytes = tile_shared(a, 4, 2);
-    GPU_ALLOW_SHARED(flash_backward_warp_per_four_keys<WIDE>, bytes);
-    TRY(LAUNCHED(flash_backward_warp_per_four_keys<WIDE>, key_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p), *a,
-                 tile_ld(a)));
-    GPU_ALLOW_SHARED(flash_backward_warp_per_four_queries<WIDE>, bytes);
-    return LAUNCHED(flash_backward_warp_per_four_queries<WIDE>, query_blocks(a, TILE), THREADS, bytes,
-                    pair_stream(&a->p), *a, tile_ld(a));
+    GPU_ALLOW_SHARED(backward_keys, bytes);
+    TRY(LAUNCHED(backward_keys, key_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p), *a, tile_ld(a)));
+    GPU_ALLOW_SHARED(backward_queries, bytes);
+    return LAUNCHED(backward_queries, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p), *a, tile_ld(a));
 }
 
 extern "C" enum status CUDA(attention_flash_backward)(const struct attention *a) {
-    return TILE_FOR_HEAD_SIZE(a->p.D, launch_backward, a);
+    return TILE_FOR_PAIR(a, launch_backward, a);
 }
 #endif

@@ -45,6 +45,15 @@ typedef wmma::fragment<wmma::matrix_b, 16, 16, 16, elem, wmma::col_major> right_
 struct __align__(8) four_elems { elem x[4]; };
 struct __align__(16) four_floats { float x[4]; };
 
+/* A product q . k as a score in powers of two; scale: that of the scores, times log2 e. */
+template <bool VIEW> __device__ static inline float score_of(const struct attention *a, float product, float scale) {
+    return VIEW && a->per_cap > 0 ? capped<VIEW>(a, product * (float)a->p.scale) * LOG2_E : product * scale;
+}
+/* The factor of the gradient of such a product for its cap. */
+template <bool VIEW> __device__ static inline float slope_of(const struct attention *a, float product, float scale) {
+    return VIEW ? cap_slope<VIEW>(a, score_of<VIEW>(a, product, scale) * LN_2) : 1.0f;
+}
+
 __device__ static inline int lane(void) { return threadIdx.x % 32; }
 __device__ static inline int first_row(void) { return threadIdx.x / 32 * ROWS; }   /* of the warp's 16 */
 
@@ -177,13 +186,13 @@ __device__ static inline struct rows_out gradient_rows(const struct attention *a
     return out;
 }
 
-/* Runs launch<DP>(...) for the smallest compiled head size that holds D. */
-#define WMMA_FOR_HEAD_SIZE(D, launch, ...)                                                                             \
-    ((D) <= 32    ? launch<32>(__VA_ARGS__)                                                                            \
-     : (D) <= 64  ? launch<64>(__VA_ARGS__)                                                                            \
-     : (D) <= 80  ? launch<80>(__VA_ARGS__)                                                                            \
-     : (D) <= 96  ? launch<96>(__VA_ARGS__)                                                                            \
-     : (D) <= 128 ? launch<128>(__VA_ARGS__)                                                                           \
-     : (D) <= 160 ? launch<160>(__VA_ARGS__)                                                                           \
-     : (D) <= 224 ? launch<224>(__VA_ARGS__)                                                                           \
-                  : launch<256>(__VA_ARGS__))
+/* Runs launch<DP, VIEW>(a) for the smallest compiled head size that holds D. */
+#define WMMA_FOR_PAIR(a, launch)                                                                                       \
+    ((a)->p.D <= 32    ? FOR_VIEW(a, launch, 32, a)                                                                    \
+     : (a)->p.D <= 64  ? FOR_VIEW(a, launch, 64, a)                                                                    \
+     : (a)->p.D <= 80  ? FOR_VIEW(a, launch, 80, a)                                                                    \
+     : (a)->p.D <= 96  ? FOR_VIEW(a, launch, 96, a)                                                                    \
+     : (a)->p.D <= 128 ? FOR_VIEW(a, launch, 128, a)                                                                   \
+     : (a)->p.D <= 160 ? FOR_VIEW(a, launch, 160, a)                                                                   \
+     : (a)->p.D <= 224 ? FOR_VIEW(a, launch, 224, a)                                                                   \
+                       : FOR_VIEW(a, launch, 256, a))

@@ -37,7 +37,7 @@ __device__ static inline void load_statistics(float *lse, float *delta, int64_t 
 /* s (16 keys, N queries) becomes m p, and dp = v dy^T becomes ds, as elems in the same rows; WHAT selects one or both.
  * Lane l has query l, and if N is 64 query l + 32. It takes four keys at a time, which are one Philox block. t0, j0:
  * first query, first key. */
-template <int N, int WHAT>
+template <int N, int WHAT, bool VIEW>
 __device__ static inline void score_gradient_of_keys(float *s, float *dp, const float *lse, const float *delta,
                                                      int64_t t0, int64_t j0, const struct attention *a,
                                                      const struct head *head) {
@@ -47,15 +47,17 @@ __device__ static inline void score_gradient_of_keys(float *s, float *dp, const 
         elem p[N / 32][4], ds[N / 32][4];
 #pragma unroll
         for (int i = 0; i < N / 32; i++) {
-            int q = lane() + 32 * i, seen = seen_of_tile(a, t0 + q, j0 + r, 4);
+            int q = lane() + 32 * i;
+            struct seen seen = seen_of_tile<VIEW>(a, t0 + q, j0 + r, 4);
             float m[4];
             draw_four(m, a, head, t0 + q, j0 + r);
 #pragma unroll
             for (int c = 0; c < 4; c++) {
                 int at = (r + c) * S_LD<N> + q;
-                float probability = c < seen ? exp2f(s[at] * scale - lse[q]) : 0.0f;
+                float probability = is_seen<VIEW>(seen, c) ? exp2f(score_of<VIEW>(a, s[at], scale) - lse[q]) : 0.0f;
                 if (WHAT & DV) p[i][c] = store(m[c] * probability);
-                if (WHAT & DK) ds[i][c] = store(probability * (m[c] * dp[at] - delta[q]));
+                float slope = slope_of<VIEW>(a, s[at], scale);
+                if (WHAT & DK) ds[i][c] = store(probability * (m[c] * dp[at] - delta[q]) * slope);
             }
         }
         __syncwarp();   /* these four rows have been read */
@@ -79,7 +81,7 @@ enum { KEYS_BLOCKS = 2 };
 enum { KEYS_BLOCKS = 3 };
 #endif
 
-template <int DP, int WHAT>
+template <int DP, int WHAT, bool VIEW>
 __global__ static void __launch_bounds__(THREADS, DP <= 64 ? KEYS_BLOCKS : 1)
 flash_backward_keys_wmma(struct attention a) {
     SHARED_DYNAMIC(elem, shared);
@@ -97,7 +99,7 @@ flash_backward_keys_wmma(struct attention a) {
     if (WHAT & DK) wmma_load<DP>(v, head.v, a.p.v.row, j0, a.p.Tk, &a);
     for (int i = 0; i < a.p.shared_by; i++) {
         head = head_of(&a, first_head + i);
-        for (int t0 = (int)first_query(&a, j0); t0 < (int)a.p.Tq; t0 += N) {
+        for (int t0 = (int)first_query(&a, j0); t0 < (int)end_of_queries<VIEW>(&a, j0, TILE); t0 += N) {
             __syncthreads();   /* the last tile of queries has been used */
             wmma_load<DP, N>(q, head.q, a.p.q.row, t0, a.p.Tq, &a);
             wmma_load<DP, N>(dy, head.dy, a.p.dy.row, t0, a.p.Tq, &a);
@@ -106,7 +108,7 @@ flash_backward_keys_wmma(struct attention a) {
             wmma_scores<DP, N>(s, k + first_row() * (DP + 8), q);
             if (WHAT & DK) wmma_scores<DP, N>(dp, v + first_row() * (DP + 8), dy);
             __syncwarp();
-            score_gradient_of_keys<N, WHAT>(s, dp, lse, delta, t0, j, &a, &head);
+            score_gradient_of_keys<N, WHAT, VIEW>(s, dp, lse, delta, t0, j, &a, &head);
             if (WHAT & DV) wmma_accumulate<DP, N>(dv, s, dy);
             if (WHAT & DK) wmma_accumulate<DP, N>(dk, dp, q);
         }
@@ -122,13 +124,13 @@ flash_backward_keys_wmma(struct attention a) {
 
 /* Compute ds, as elems, from s (16 queries, N keys) and dp = dy v^T; ds overwrites s. Two lanes have a row. At step i
  * they read groups 2i and 2i + 1 of four keys, and write their ds over group i. t: the lane's query; j0: first key. */
-template <int N>
+template <int N, bool VIEW>
 __device__ static inline void score_gradient_of_queries(float *s, const float *dp, float lse, float delta, int64_t t,
                                                         int64_t j0, const struct attention *a,
                                                         const struct head *head) {
     float *row = s + lane() / 2 * S_LD<N>, scale = (float)a->p.scale * LOG2_E;
     const float *dp_row = dp + lane() / 2 * S_LD<N>;
-    int seen = seen_of_tile(a, t, j0, N);
+    struct seen seen = seen_of_tile<VIEW>(a, t, j0, N);
 #pragma unroll 1
     for (int i = 0; i < N / 8; i++) {
         int j = 8 * i + 4 * (lane() % 2);
@@ -138,8 +140,8 @@ __device__ static inline void score_gradient_of_queries(float *s, const float *d
         draw_four(m, a, head, t, j0 + j);
 #pragma unroll
         for (int c = 0; c < 4; c++) {
-            float probability = j + c < seen ? exp2f(scores.x[c] * scale - lse) : 0.0f;
-            ds.x[c] = store(probability * (m[c] * products.x[c] - delta));
+            float probability = is_seen<VIEW>(seen, j + c) ? exp2f(score_of<VIEW>(a, scores.x[c], scale) - lse) : 0.0f;
+            ds.x[c] = store(probability * (m[c] * products.x[c] - delta) * slope_of<VIEW>(a, scores.x[c], scale));
         }
         __syncwarp();
         *(four_elems *)((elem *)row + j) = ds;
@@ -147,7 +149,7 @@ __device__ static inline void score_gradient_of_queries(float *s, const float *d
     __syncwarp();
 }
 
-template <int DP>
+template <int DP, bool VIEW>
 __global__ static void __launch_bounds__(THREADS) flash_backward_queries_wmma(struct attention a) {
     SHARED_DYNAMIC(elem, shared);
     const int N = COLUMNS<DP>;
@@ -160,7 +162,7 @@ __global__ static void __launch_bounds__(THREADS) flash_backward_queries_wmma(st
     wmma_clear<DP>(dq);
     wmma_load<DP>(q, head.q, a.p.q.row, t0, a.p.Tq, &a);
     wmma_load<DP>(dy, head.dy, a.p.dy.row, t0, a.p.Tq, &a);
-    for (int64_t j0 = 0; j0 < end_of_keys(&a, t0 + TILE); j0 += N) {
+    for (int64_t j0 = first_key<VIEW>(&a, t0, N); j0 < end_of_keys(&a, t0 + TILE); j0 += N) {
         __syncthreads();   /* the last tile of keys has been used */
         wmma_load<DP, N>(k, head.k, a.p.k.row, j0, a.p.Tk, &a);
         wmma_load<DP, N>(v, head.v, a.p.v.row, j0, a.p.Tk, &a);
@@ -168,33 +170,34 @@ __global__ static void __launch_bounds__(THREADS) flash_backward_queries_wmma(st
         wmma_scores<DP, N>(s, q + first_row() * (DP + 8), k);
         wmma_scores<DP, N>(dp, dy + first_row() * (DP + 8), v);
         __syncwarp();
-        score_gradient_of_queries<N>(s, dp, lse, delta, t, j0, &a, &head);
+        score_gradient_of_queries<N, VIEW>(s, dp, lse, delta, t, j0, &a, &head);
         wmma_accumulate<DP, N>(dq, s, k);
     }
     const struct rows_out to_q = gradient_rows(&a, a.p.dq, head.dq, a.p.Tq, a.p.add_queries);
     wmma_store<DP, N>(to_q, t0 + first_row(), dq, (float)a.p.scale, s, &a);
 }
 
-template <int DP, int WHAT> static enum status launch_keys(const struct attention *a, size_t bytes) {
-    const auto flash_backward_keys = flash_backward_keys_wmma<DP, WHAT>;
+template <int DP, int WHAT, bool VIEW> static enum status launch_keys(const struct attention *a, size_t bytes) {
+    const auto flash_backward_keys = flash_backward_keys_wmma<DP, WHAT, VIEW>;
     GPU_ALLOW_SHARED(flash_backward_keys, bytes);
     LAUNCH(flash_backward_keys, key_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p))(*a);
     return gpu_launched("flash_backward_keys_wmma");
 }
 
-template <int DP> static enum status launch(const struct attention *a) {
+template <int DP, bool VIEW> static enum status launch(const struct attention *a) {
     size_t bytes = wmma_shared<DP, COLUMNS<DP>>(2, 2, 2);
     if constexpr (DP <= 128) {
-        TRY((launch_keys<DP, DK | DV>(a, bytes)));
+        TRY((launch_keys<DP, DK | DV, VIEW>(a, bytes)));
     } else {
-        TRY((launch_keys<DP, DK>(a, bytes)));
-        TRY((launch_keys<DP, DV>(a, bytes)));
+        TRY((launch_keys<DP, DK, VIEW>(a, bytes)));
+        TRY((launch_keys<DP, DV, VIEW>(a, bytes)));
     }
-    GPU_ALLOW_SHARED(flash_backward_queries_wmma<DP>, bytes);
-    return LAUNCHED(flash_backward_queries_wmma<DP>, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p), *a);
+    const auto flash_backward_queries = flash_backward_queries_wmma<DP, VIEW>;
+    GPU_ALLOW_SHARED(flash_backward_queries, bytes);
+    return LAUNCHED(flash_backward_queries, query_blocks(a, TILE), THREADS, bytes, pair_stream(&a->p), *a);
 }
 
 extern "C" enum status CUDA(attention_flash_backward)(const struct attention *a) {
-    return WMMA_FOR_HEAD_SIZE(a->p.D, launch, a);
+    return WMMA_FOR_PAIR(a, launch);
 }
 #endif

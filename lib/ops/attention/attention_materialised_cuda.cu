@@ -41,7 +41,7 @@ __device__ static void save_tile(const struct saved *saved, const real p[ROWS], 
     }
 }
 
-template <bool WIDE>
+template <bool WIDE, bool VIEW>
 __global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
 materialised_forward_warp_per_four_queries(struct attention a, struct saved saved, int ld) {
     SHARED_DYNAMIC(real, shared);
@@ -54,22 +54,23 @@ materialised_forward_warp_per_four_queries(struct attention a, struct saved save
     real *w = tile_end(v) + first_row() * TILE, *drawn = w + TILE * TILE;
     real s[ROWS], m[ROWS], o[ROWS][CHUNKS_OF<WIDE>];
     struct softmax run;
-    softmax_start(&run);
+    softmax_start(&run, -(real)INFINITY);
     tile_load<WIDE>(q);
-    int64_t end = end_of_keys(&a, t0 + TILE);
-    for (int64_t j0 = 0; j0 < end; j0 += TILE) {
+    int64_t begin = first_key<VIEW>(&a, t0, TILE), end = end_of_keys(&a, t0 + TILE);
+    for (int64_t j0 = begin; j0 < end; j0 += TILE) {
         k.t0 = (int)j0;
         tile_load_next<WIDE>(k);
-        tile_scores<WIDE>(s, q, k, &a);
-        softmax_add(&run, s, m);
+        tile_scores<WIDE, VIEW>(s, q, k, &a);
+        softmax_add<VIEW>(&run, s, m);
     }
     tile_clear(o);
     for (int64_t j0 = 0; j0 < T; j0 += TILE) {
         for (int r = 0; r < ROWS; r++) s[r] = 0;   /* p is 0 where no query of the tile sees the key */
-        if (j0 < end) {   /* the same for the whole block */
+        bool seen = j0 >= begin && j0 < end;   /* the same for the whole block */
+        if (seen) {
             k.t0 = v.t0 = (int)j0;
             tile_load_next<WIDE>(k, v);
-            tile_scores<WIDE>(s, q, k, &a);
+            tile_scores<WIDE, VIEW>(s, q, k, &a);
             for (int r = 0; r < ROWS; r++) s[r] = exp(s[r] - run.max[r]) / run.sum[r];
         }
         tile_draw(drawn, &a, &head, t0, j0);
@@ -79,22 +80,22 @@ materialised_forward_warp_per_four_queries(struct attention a, struct saved save
         }
         tile_squares_are_written<WIDE>();
         save_tile(&saved, s, m, t0, j0 + lane(), &a, &head);
-        if (j0 < end) tile_add_products<WIDE>(o, w, v);
+        if (seen) tile_add_products<WIDE>(o, w, v);
     }
     tile_store(head.y, a.p.y.row, t0, T, D, o);
 }
 
-template <bool WIDE> static enum status launch_forward(const struct call *call, const struct attention *a) {
+template <bool WIDE, bool VIEW> static enum status launch_forward(const struct call *call, const struct attention *a) {
+    const auto forward = materialised_forward_warp_per_four_queries<WIDE, VIEW>;
     size_t bytes = tile_shared(a, 3, 2);
-    GPU_ALLOW_SHARED(materialised_forward_warp_per_four_queries<WIDE>, bytes);
-    return LAUNCHED(materialised_forward_warp_per_four_queries<WIDE>, query_blocks(a, TILE), THREADS, bytes,
-                    stream_of(call), *a, saved_of(call), tile_ld(a));
+    GPU_ALLOW_SHARED(forward, bytes);
+    return LAUNCHED(forward, query_blocks(a, TILE), THREADS, bytes, stream_of(call), *a, saved_of(call), tile_ld(a));
 }
 
 enum status CUDA(attention_materialised_forward)(const struct call *call) {
     struct attention_pair pair = attention_pair_of(call);
     struct attention a = attention_of_pair(&pair, NULL);
-    return TILE_FOR_HEAD_SIZE(a.p.D, launch_forward, call, &a);
+    return TILE_FOR_PAIR(&a, launch_forward, call, &a);
 }
 
 /* ---- backward ---- */
@@ -103,6 +104,7 @@ enum status CUDA(attention_materialised_forward)(const struct call *call) {
  * may be used again after the next barrier. */
 struct pairs { real p[ROWS], m[ROWS], dropped[ROWS]; };
 
+template <bool VIEW>
 __device__ static void load_pairs(struct pairs *x, const struct saved *saved, real *drawn, int64_t t0, int64_t j0,
                                   const struct attention *a, const struct head *head) {
     bool stored = a->p.dropout.on && saved->mask;
@@ -110,7 +112,7 @@ __device__ static void load_pairs(struct pairs *x, const struct saved *saved, re
     for (int r = 0; r < ROWS; r++) {
         int64_t t = t0 + first_row() + r, j = j0 + lane(), at = saved_row(a, head, t) + j;
         x->p[r] = x->m[r] = x->dropped[r] = 0;
-        if (t >= a->p.Tq || !sees(a, t, j)) continue;
+        if (t >= a->p.Tq || !sees<VIEW>(a, t, j)) continue;
         x->p[r] = load(saved->p[at]);
         x->m[r] = stored ? saved->mask[at] * (real)a->p.dropout.scale : drawn[r * TILE + lane()];
         x->dropped[r] = load(saved->mask ? saved->dropped[at] : dropped_of(x->m[r], saved->p[at]));
@@ -119,7 +121,7 @@ __device__ static void load_pairs(struct pairs *x, const struct saved *saved, re
 
 /* dq, and delta for the kernel below. Rows are queries, columns keys. First delta[t] = sum_j p m dy[t] . v[j], then
  * ds = p (m dy[t] . v[j] - delta[t]). */
-template <bool WIDE>
+template <bool WIDE, bool VIEW>
 __global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
     materialised_backward_warp_per_four_queries(struct attention a, real *delta, struct saved saved, int ld) {
     SHARED_DYNAMIC(real, shared);
@@ -133,12 +135,12 @@ __global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
     real dp[ROWS], sum[ROWS] = {0}, dq[ROWS][CHUNKS_OF<WIDE>];
     struct pairs x;
     tile_load<WIDE>(g);
-    int64_t end = end_of_keys(&a, t0 + TILE);
-    for (int64_t j0 = 0; j0 < end; j0 += TILE) {
+    int64_t begin = first_key<VIEW>(&a, t0, TILE), end = end_of_keys(&a, t0 + TILE);
+    for (int64_t j0 = begin; j0 < end; j0 += TILE) {
         v.t0 = (int)j0;
         tile_load_next<WIDE>(v);
         tile_dots<WIDE>(dp, g, v);
-        load_pairs(&x, &saved, drawn, t0, j0, &a, &head);
+        load_pairs<VIEW>(&x, &saved, drawn, t0, j0, &a, &head);
         for (int r = 0; r < ROWS; r++) sum[r] += x.p[r] * (x.m[r] * dp[r]);
     }
     for (int r = 0; r < ROWS; r++) {
@@ -147,11 +149,11 @@ __global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
         if (t < T && lane() == 0) delta[(head.b * a.p.H + head.h) * T + t] = sum[r];
     }
     tile_clear(dq);
-    for (int64_t j0 = 0; j0 < end; j0 += TILE) {
+    for (int64_t j0 = begin; j0 < end; j0 += TILE) {
         k.t0 = v.t0 = (int)j0;
         tile_load_next<WIDE>(k, v);
         tile_dots<WIDE>(dp, g, v);
-        load_pairs(&x, &saved, drawn, t0, j0, &a, &head);
+        load_pairs<VIEW>(&x, &saved, drawn, t0, j0, &a, &head);
         for (int r = 0; r < ROWS; r++) ds[r * TILE + lane()] = x.p[r] * (x.m[r] * dp[r] - sum[r]);
         tile_squares_are_written<WIDE>();
         tile_add_products<WIDE>(dq, ds, k);
@@ -168,7 +170,7 @@ __device__ static real from_square(const real *square, int r) { return square[la
 
 /* dk and dv. Rows are keys, columns queries: saved numbers are read with lanes along the keys, and transposed in shared
  * memory. */
-template <bool WIDE>
+template <bool WIDE, bool VIEW>
 __global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
     materialised_backward_warp_per_four_keys(struct attention a, struct saved saved, int ld) {
     SHARED_DYNAMIC(real, shared);
@@ -190,13 +192,13 @@ __global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
     for (int i = 0; i < a.p.shared_by; i++) {
         head = head_of(&a, first_head + i);
         q.from = head.q, g.from = head.dy;
-        for (int64_t t0 = first_query(&a, j0); t0 < T; t0 += TILE) {
+        for (int64_t t0 = first_query(&a, j0); t0 < end_of_queries<VIEW>(&a, j0, TILE); t0 += TILE) {
             int64_t t = t0 + lane();
             q.t0 = g.t0 = (int)t0;
             __syncthreads();
             tile_load<WIDE>(q);
             tile_load<WIDE>(g);
-            load_pairs(&x, &saved, w, t0, j0, &a, &head);
+            load_pairs<VIEW>(&x, &saved, w, t0, j0, &a, &head);
             put_square(square_p, x.p);
             put_square(square_m, x.m);
             put_square(square_dropped, x.dropped);
@@ -216,21 +218,23 @@ __global__ static void __launch_bounds__(THREADS, BLOCKS_OF<WIDE>)
     tile_put_gradient(&a, a.p.dv, head.dv, j0, T, dv, 1, a.p.add_keys);
 }
 
-template <bool WIDE>
+template <bool WIDE, bool VIEW>
 static enum status launch_backward(const struct call *call, const struct attention *a, real *delta) {
+    const auto backward_queries = materialised_backward_warp_per_four_queries<WIDE, VIEW>;
+    const auto backward_keys = materialised_backward_warp_per_four_keys<WIDE, VIEW>;
     size_t bytes = tile_shared(a, 3, 2);
-    GPU_ALLOW_SHARED(materialised_backward_warp_per_four_queries<WIDE>, bytes);
-    TRY(LAUNCHED(materialised_backward_warp_per_four_queries<WIDE>, query_blocks(a, TILE), THREADS, bytes,
-                 stream_of(call), *a, delta, saved_of(call), tile_ld(a)));
+    GPU_ALLOW_SHARED(backward_queries, bytes);
+    TRY(LAUNCHED(backward_queries, query_blocks(a, TILE), THREADS, bytes, stream_of(call), *a, delta, saved_of(call),
+                 tile_ld(a)));
     bytes = tile_shared(a, 3, 5) + 3 * TILE * sizeof(real);
-    GPU_ALLOW_SHARED(materialised_backward_warp_per_four_keys<WIDE>, bytes);
-    return LAUNCHED(materialised_backward_warp_per_four_keys<WIDE>, key_blocks(a, TILE), THREADS, bytes,
-                    stream_of(call), *a, saved_of(call), tile_ld(a));
+    GPU_ALLOW_SHARED(backward_keys, bytes);
+    return LAUNCHED(backward_keys, key_blocks(a, TILE), THREADS, bytes, stream_of(call), *a, saved_of(call),
+                    tile_ld(a));
 }
 
 enum status CUDA(attention_materialised_backward_input)(const struct call *call) {
     struct attention_pair pair = attention_pair_of(call);
     real *delta = (real *)call->work;
     struct attention a = attention_of_pair(&pair, delta);
-    return TILE_FOR_HEAD_SIZE(a.p.D, launch_backward, call, &a, delta);
+    return TILE_FOR_PAIR(&a, launch_backward, call, &a, delta);
 }

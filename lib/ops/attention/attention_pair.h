@@ -29,6 +29,10 @@ struct attention_table {
     void *by_distance, *found;
 };
 
+/* A learned score (H) of each head, of a key that has value 0 and that all queries see. logits: elements, NULL: none.
+ * A query meets it once: in a sharded sequence with its own rank's keys. gradient: is added to. */
+struct attention_sinks { const void *logits; struct tensor gradient; };
+
 struct attention_pair {
     int64_t B, H, D, Tq, Tk;
     int64_t shared_by;                       /* neighboring heads that share the same keys and values */
@@ -36,9 +40,9 @@ struct attention_pair {
     enum dtype dtype;                        /* the elements' */
     enum attention_core core;                /* on CUDA: cuDNN's or our own kernels */
     bool causal;                            /* Tq = Tk, the same positions: query i sees keys 0 .. i. false: all keys */
-    /* For dropout, which draws by position in the whole sequence. */
+    struct attention_view view;              /* hides some of these keys */
     struct dropout dropout;
-    struct axis queries, keys;
+    struct axis queries, keys;               /* positions in the whole sequence, for the window and for dropout */
     int64_t first_head;
     struct attention_vectors q, k, v, y;     /* elements; forward writes y, backward reads it */
     struct attention_vectors dy, dq, dk, dv;
@@ -49,9 +53,35 @@ struct attention_pair {
     int n_threads;
     const struct device *device;
     struct attention_table table;            /* only on the CPU */
+    struct attention_sinks sinks;
     void *work;                              /* attention_pair_reals for each thread */
     void (*between)(void);                   /* the first thread calls it after each of its heads; NULL: no call */
 };
+
+/* ---- which of the pair's keys a query sees: from attention_first_key to before attention_end_of_keys ---- */
+
+/** The number of local elements whose place is before `place`; at most n. */
+RNG_INLINE int64_t attention_places_before(const struct axis *a, int64_t n, int64_t place) {
+    int64_t first = place - a->first, second = first - a->jump;      /* in the first run, and in the second */
+    int64_t i = first < a->turn ? first : second > a->turn ? second : a->turn;
+    return i < 0 ? 0 : i < n ? i : n;
+}
+RNG_INLINE int64_t attention_place(const struct axis *a, int64_t i) {
+    return a->first + i + (i >= a->turn ? a->jump : 0);
+}
+/** The first key that query t sees, and the end of its keys. Both grow with t; if they are equal, it sees no key. */
+RNG_INLINE int64_t attention_first_key(const struct attention_pair *p, int64_t t) {
+    if (p->view.window == 0) return 0;
+    return attention_places_before(&p->keys, p->Tk, attention_place(&p->queries, t) - p->view.window + 1);
+}
+RNG_INLINE int64_t attention_end_of_keys(const struct attention_pair *p, int64_t t) {
+    return p->causal && t + 1 < p->Tk ? t + 1 : p->Tk;
+}
+/** The end of the queries that see key j or an earlier one. */
+RNG_INLINE int64_t attention_end_of_queries(const struct attention_pair *p, int64_t j) {
+    if (p->view.window == 0) return p->Tq;
+    return attention_places_before(&p->queries, p->Tq, attention_place(&p->keys, j) + p->view.window);
+}
 
 /* The most kinds of pairs in one op (op.pairs): with the rank's own keys, with earlier keys, with later keys. */
 enum { ATTENTION_PAIRS = 3 };

@@ -23,8 +23,9 @@ template <bool WIDE> static constexpr int CHUNKS_OF = WIDE ? ATTENTION_CUDA_MAX_
  * registers. */
 template <bool WIDE> static constexpr int BLOCKS_OF = WIDE || sizeof(real) == 8 ? 1 : 2;
 
-/* Runs launch<WIDE>(...). */
-#define TILE_FOR_HEAD_SIZE(D, launch, ...) ((D) <= WIDTH ? launch<false>(__VA_ARGS__) : launch<true>(__VA_ARGS__))
+/* Runs launch<WIDE, VIEW>(...). */
+#define TILE_FOR_PAIR(a, launch, ...)                                                                                  \
+    ((a)->p.D <= WIDTH ? FOR_VIEW(a, launch, false, __VA_ARGS__) : FOR_VIEW(a, launch, true, __VA_ARGS__))
 
 __device__ static inline int lane(void) { return threadIdx.x % 32; }
 __device__ static inline int first_row(void) { return threadIdx.x / 32 * ROWS; }   /* of the warp's four */
@@ -175,30 +176,34 @@ __device__ static inline void tile_put_gradient(const struct attention *a, const
 /* The running softmax of the warp's four queries; every lane has the values of all four. */
 struct softmax { real max[ROWS], sum[ROWS]; };
 
-__device__ static inline void softmax_start(struct softmax *run) {
-    for (int r = 0; r < ROWS; r++) run->max[r] = -(real)INFINITY, run->sum[r] = 0;
+/* sink: what the queries see before the first key; -infinity: nothing. */
+__device__ static inline void softmax_start(struct softmax *run, real sink) {
+    for (int r = 0; r < ROWS; r++) run->max[r] = sink, run->sum[r] = sink > -(real)INFINITY ? (real)1 : (real)0;
 }
 
 /* One more tile: s[r] becomes e^(s[r] - max) under the new maximum. Sums under the old one must be multiplied
- * by shrink[r]. No exponent is positive; each row has seen a key, so that no maximum is infinite. */
+ * by shrink[r]. No exponent is positive. */
+template <bool VIEW>
 __device__ static inline void softmax_add(struct softmax *run, real s[ROWS], real shrink[ROWS]) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         real tile_max = warp_max(s[r]), max = tile_max > run->max[r] ? tile_max : run->max[r];
-        shrink[r] = exp(run->max[r] - max);
-        s[r] = exp(s[r] - max);
+        real base = base_of<VIEW>(max);
+        shrink[r] = exp(run->max[r] - base);
+        s[r] = exp(s[r] - base);
         run->sum[r] = run->sum[r] * shrink[r] + warp_sum(s[r]);
         run->max[r] = max;
     }
 }
 
-/* s[r] = q[r] . k[lane] / sqrt(D); -infinity where the query does not see the key. */
-template <bool WIDE>
+/* s[r] = q[r] . k[lane] / sqrt(D), capped; -infinity where the query does not see the key. */
+template <bool WIDE, bool VIEW>
 __device__ static inline void tile_scores(real s[ROWS], const struct tile &q, const struct tile &k,
                                           const struct attention *a) {
     tile_dots<WIDE>(s, q, k);
     for (int r = 0; r < ROWS; r++)
-        s[r] = sees(a, q.t0 + first_row() + r, k.t0 + lane()) ? (real)a->p.scale * s[r] : -(real)INFINITY;
+        s[r] = sees<VIEW>(a, q.t0 + first_row() + r, k.t0 + lane()) ? capped<VIEW>(a, (real)a->p.scale * s[r])
+                                                                    : -(real)INFINITY;
 }
 
 /* m[r][j] for the warp's four queries and the tile's 32 keys, in shared memory: each lane draws four keys of one

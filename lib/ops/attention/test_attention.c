@@ -1,17 +1,21 @@
 /* ranks: 1  device: any */
 #include "lib/ops/attention/attention.h"
+#include "lib/ops/attention/attention_pair.h"
 #include "lib/ops/test_op.h"
 
-static int B = 2, T = 7, H = 3, D = 3, first_h = 0, n_h = 3;
-static double p = 0.25;
+static int B = 2, T = 7, H = 3, D = 3, first_h = 0, n_h = 3, window = 0;
+static bool sinks = false;
+static double p = 0.25, cap = 0;
 static enum attention_mask mask = MASK_CAUSAL;
 
 static void make_with(struct op_case *c, const struct op *op, enum dtype dtype, bool store) {
     op_case_start(c, op, op_n_out(op, store));
     c->step.dropout.p = p;
     c->step.attention.mask = mask;
+    c->step.attention.view = (struct attention_view){.window = window, .cap = cap, .sinks = sinks};
     c->settings.first_sample = 5;
     op_case_input(c, op_type_part(op_type(dtype, "BT3HD", B, T, 3, H, D), 'H', first_h, n_h));
+    if (sinks) op_case_weight(c, op_type_part(op_type(dtype, "H", H), 'H', first_h, n_h));
     op_case_finish(c);
 }
 static void make_blocked(struct op_case *c, enum dtype dtype) { make_with(c, &op_attention_blocked, dtype, false); }
@@ -85,12 +89,13 @@ static void check_formula(void) {
     struct philox_key key = rng_key(7, rng_stream("test site"), 3);
     for (int r = 0; r < 2 * T * H; r++) {
         int h = r % H, t = r / H % T, b = r / H / T;
-        double sum = 0, value[5] = {0};
-        for (int j = 0; j < (mask == MASK_FULL ? T : t + 1); j++) {
+        double sum = sinks ? exp(((double *)c.weight[0].data)[h]) : 0, value[5] = {0};
+        for (int j = window && t >= window ? t - window + 1 : 0; j < (mask == MASK_FULL ? T : t + 1); j++) {
             const double *q = x + (((b * T + t) * 3 + 0) * H + h) * D, *k = x + (((b * T + j) * 3 + 1) * H + h) * D;
             const double *v = x + (((b * T + j) * 3 + 2) * H + h) * D;
             double s = 0;
             for (int i = 0; i < D; i++) s += q[i] * k[i] / sqrt(D);
+            if (cap > 0) s = cap * tanh(s / cap);
             struct philox_counter counter = {{(uint32_t)j / 4, (uint32_t)t, (uint32_t)h, (uint32_t)(5 + b)}};
             double m = philox(counter, key).v[j % 4] >= 0.25 * 4294967296.0 ? 1 / 0.75 : 0;
             sum += exp(s);
@@ -147,6 +152,131 @@ TEST(test_attention_to_all_keys) {
         op_case_check_siblings(i % 2 ? make_store : make_materialised, lengths[i] + 16, 2);
     }
     mask = MASK_CAUSAL;
+}
+
+/* The same checks with windows of one key, of a few, around a tile, and of all but one key. */
+TEST(test_attention_in_a_window) {
+    static const int windows[] = {1, 3, 64, 65, 66};
+    for (int i = 0; i < 5; i++) {
+        window = windows[i];
+        if (on_cuda() && i % 2) continue;
+        check_formula();
+        check_blocked_is_materialised();
+    }
+    window = 3;
+    sizes(on_cuda() ? 5 : 7, heads(2), 3);
+    op_case_check_gradients(make_blocked);
+    op_case_check_gradients(make_materialised);
+    op_case_check_gradients(make_store);
+    sizes(67, heads(2), 5);
+    op_case_check_precisions(make_blocked, 83, on_cuda() ? 2 : 1);
+    op_case_check_precisions(make_materialised, 83, 2);
+    op_case_check_threads(make_blocked);
+    static const int lengths[] = {1, 5, 40, 65, 130};
+    for (int i = 0; i < 5; i++) {
+        sizes(lengths[i], heads(2), i % 2 ? 16 : 5);
+        window = 1 + lengths[i] / 3;
+        op_case_check_siblings(make_blocked, lengths[i] + 16, 2);
+        op_case_check_siblings(i % 2 ? make_store : make_materialised, lengths[i] + 16, 2);
+    }
+    window = 0;
+}
+
+/* The same checks with a cap that most scores feel. */
+TEST(test_attention_with_capped_scores) {
+    cap = 0.7;
+    check_formula();
+    if (!on_cuda()) check_blocked_is_materialised();
+    sizes(on_cuda() ? 5 : 7, heads(2), 3);
+    op_case_check_gradients(make_blocked);
+    if (!on_cuda()) op_case_check_gradients(make_materialised);
+    if (!on_cuda()) op_case_check_gradients(make_store);
+    window = 40;
+    sizes(67, heads(2), 5);
+    op_case_check_precisions(make_blocked, 83, on_cuda() ? 2 : 1);
+    op_case_check_threads(make_blocked);
+    for (int t = 5; t <= 65; t += 30) {
+        sizes(t, heads(2), t == 35 ? 16 : 5);
+        op_case_check_siblings(make_blocked, t + 16, 2);
+    }
+    cap = 50, window = 0;                                            /* Gemma 2's: scores of a few hardly feel it */
+    check_formula();
+    cap = 0;
+}
+
+static void make_shared(struct op_case *, enum dtype);
+
+/* The same checks with sinks, for heads with keys of their own and for shared keys. */
+TEST(test_attention_with_sinks) {
+    sinks = true;
+    check_formula();
+    sizes(on_cuda() ? 5 : 7, heads(3), 3);
+    op_case_check_gradients(make_blocked);
+    window = 3, cap = 0.7;
+    check_formula();
+    sizes(5, 2, 3);
+    op_case_check_gradients(make_shared);
+    sizes(67, heads(2), 5);
+    op_case_check_precisions(make_blocked, 83, on_cuda() ? 2 : 1);
+    op_case_check_threads(make_blocked);
+    for (int t = 5; t <= 65; t += 30) {
+        sizes(t, 2, t == 35 ? 16 : 5);
+        op_case_check_siblings(make_blocked, t + 16, 2);
+        if (t < 65) op_case_check_siblings(make_shared, t + 16, 2);
+    }
+    sinks = false, window = 0, cap = 0;
+}
+
+/* Set part 0, 1 or 2 (queries, keys, values) of positions t0 to t1 of all heads to NaN. */
+static void spoil(struct tensor *qkv, enum dtype dtype, int parts, int part, int t0, int t1) {
+    for (int64_t i = 0; i < type_n(qkv->type); i++)
+        if (i / D / H / parts % T >= t0 && i / D / H / parts % T < t1 && i / D / H % parts == part)
+            dtype_set(qkv->data, dtype, i, NAN);
+}
+
+/* Values that a tile of queries does not see, and output gradients of queries that see no key of a tile, are not read:
+ * a product by tiles that were only hidden would have 0 x NaN. So the work falls with the window. */
+TEST(test_tiles_outside_the_window_are_left_out) {
+    if (on_cuda()) return;                                           /* an emulated GPU is slow */
+    sizes(5 * 64, 2, 8);
+    window = 65;
+    for (enum dtype d = FP64; d <= FP16; d++) {
+        struct op_case c;
+        make_blocked(&c, d);
+        spoil(&c.in[0], d, 3, 2, 0, 64);
+        op_case_run(&c, ROW_FORWARD);
+        for (int64_t i = 0; i < type_n(&c.out_type[0]); i++)
+            assert_int_equal(isfinite(dtype_get(c.out[0].data, d, i)), i / D / H % T >= 128);
+        op_case_free(&c);
+        make_blocked(&c, d);
+        op_case_run(&c, ROW_FORWARD);
+        spoil(&c.dout[0], d, 1, 0, 256, 320);
+        op_case_run(&c, ROW_BACKWARD_INPUT);
+        for (int64_t i = 0; i < type_n(&c.in_type[0]); i++)
+            if (i / D / H % 3 > 0) assert_true(isfinite(dtype_get(c.din[0].data, d, i)) == (i / D / H / 3 % T < 192));
+        op_case_free(&c);
+    }
+    window = 0;
+}
+
+/* Bounds of a window against its definition, for whole sequences and for zig-zag shards of two. */
+TEST(test_bounds_of_a_window_are_its_definition) {
+    for (int parts = 1; parts <= 2; parts++)
+        for (int of = 0; of < parts * parts; of++)
+            for (int w = 1; w <= 24; w++) {
+                struct attention_pair pair = {.Tq = 24 / parts, .Tk = 24 / parts, .view.window = w};
+                pair.queries = parts > 1 ? axis_zigzag('T', 24, 2, of % 2) : axis_whole('T', 24);
+                pair.keys = parts > 1 ? axis_zigzag('T', 24, 2, of / 2) : axis_whole('T', 24);
+                for (int64_t j = 0; j < pair.Tk; j++) {
+                    int64_t end = 0;
+                    for (int64_t t = 0; t < pair.Tq; t++) {
+                        bool near = axis_global(&pair.queries, t) - axis_global(&pair.keys, j) < w;
+                        assert_int_equal(attention_first_key(&pair, t) <= j, near);
+                        if (near) end = t + 1;
+                    }
+                    assert_int_equal(attention_end_of_queries(&pair, j), end);
+                }
+            }
 }
 
 /* n = 83: sums over T = 67 keys, and about 16 roundings in scores and exponentials. stored: backward of blocked
@@ -243,6 +373,33 @@ TEST(test_attention_refuses_a_sharded_sequence) {
     assert_fails(op_attention_blocked.shape(&call, out), E_CONFIG, "attention_blocked", "T 4/8@4");
 }
 
+TEST(test_attention_refuses_what_it_has_no_kernel_for) {
+    struct type x = op_type(FP32, "BT3HD", 1, 8, 3, 2, 4), w = op_type(FP32, "H", 3), bias = op_type(FP32, "RH", 32, 2);
+    struct type out[MAX_OUT];
+    struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2, .n_weight = 1,
+                        .attention.view.sinks = true};
+    struct call call = {.step = &step, .in = {{NULL, &x}}, .weight = {{NULL, &w}}};
+    assert_fails(op_attention_blocked.shape(&call, out), E_CONFIG, "one number for each of the queries' heads");
+    w = op_type(BF16, "H", 2);
+    assert_fails(op_attention_blocked.shape(&call, out), E_CONFIG, "different dtypes");
+    w = op_type(FP32, "H", 2);
+    assert_ok(op_attention_blocked.shape(&call, out));
+    assert_fails(op_attention_materialised.shape(&call, out), E_CONFIG, "has no sinks", "use attention blocked");
+    step.attention.view = (struct attention_view){.cap = 5};
+    call.weight[0].type = &bias;
+    assert_fails(op_attention_blocked.shape(&call, out), E_CONFIG, "a cap is of scores without a bias");
+    step.n_weight = 0, call.on = DEVICE_CUDA;
+    assert_fails(op_attention_materialised.shape(&call, out), E_CONFIG, "no cap of scores", "use attention blocked");
+}
+
+TEST(test_attention_to_all_keys_refuses_a_window) {
+    struct type x = op_type(FP32, "BT3HD", 1, 8, 3, 2, 4), out[MAX_OUT];
+    struct step step = {.op = &op_attention_blocked, .n_in = 1, .n_out = 2, .attention.mask = MASK_FULL,
+                        .attention.view.window = 3};
+    struct call call = {.step = &step, .in = {{NULL, &x}}};
+    assert_fails(op_attention_blocked.shape(&call, out), E_CONFIG, "a window is of causal attention");
+}
+
 TEST(test_attention_refuses_a_head_that_cuda_has_no_room_for) {
     struct type x = op_type(FP32, "BT3HD", 1, 8, 3, 2, 257), out[MAX_OUT];
     const struct op *const ops[] = {&op_attention_blocked, &op_attention_materialised};
@@ -265,6 +422,13 @@ TEST(test_attention_cost_is_the_mfu_formulas) {
            backward = op_cost(&call, ROW_BACKWARD_INPUT).flops;
     assert_close(forward, tokens * 4 * 8 * 15, 0);
     assert_close(forward + backward, tokens * 12 * 8 * 15, 0);
+    /* 3 keys for each query, of which the first two queries have fewer; without them 3 x 8 - 3 x 3 / 2 pairs */
+    c.step.attention.view.window = 3;
+    struct cost cost = op_cost(&call, ROW_FORWARD);
+    assert_close(cost.flops, tokens * 4 * 3 * 15, 0);
+    assert_close(cost.flops - cost.left_out, 2 * 4 * (3 * 8 - 4.5) * 15, 1e-9);
+    c.step.attention.view.window = 9;
+    assert_close(op_cost(&call, ROW_FORWARD).flops, forward, 0);
     op_case_free(&c);
 }
 
@@ -275,9 +439,11 @@ static void make_shared_with(struct op_case *c, const struct op *op, enum dtype 
     op_case_start(c, op, op_n_out(op, store));
     c->step.dropout.p = p;
     c->step.attention.mask = mask;
+    c->step.attention.view = (struct attention_view){.window = window, .cap = cap, .sinks = sinks};
     c->settings.first_sample = 5;
     op_case_input(c, op_type(dtype, "BTHD", B, T, H, D));
     op_case_input(c, op_type(dtype, "BT2JD", B, T, 2, H / shared_by, D));
+    if (sinks) op_case_weight(c, op_type(dtype, "H", H));
     op_case_finish(c);
 }
 static void make_shared(struct op_case *c, enum dtype dtype) {
@@ -394,13 +560,17 @@ TEST(test_attention_refuses_keys_of_other_heads) {
 TESTS(unit_test(test_attention_gradient_is_the_slope), unit_test(test_attention_gradient_is_the_slope_over_two_tiles),
       unit_test(test_attention_stored_dropout_is_the_redrawn_one),
       unit_test(test_attention_stores_the_mask_and_the_dropped_probabilities), unit_test(test_attention_is_its_formula),
-      unit_test(test_attention_to_all_keys),
+      unit_test(test_attention_to_all_keys), unit_test(test_attention_in_a_window),
+      unit_test(test_attention_with_capped_scores), unit_test(test_attention_with_sinks),
+      unit_test(test_tiles_outside_the_window_are_left_out), unit_test(test_bounds_of_a_window_are_its_definition),
       unit_test(test_attention_blocked_is_materialised), unit_test(test_attention_in_every_precision),
       unit_test(test_blocked_attention_of_every_length_in_every_precision),
       unit_test(test_attention_is_the_same_on_cuda),
       unit_test(test_attention_of_large_heads_is_the_same_on_cuda),
       unit_test(test_attention_shards_of_heads_make_the_whole),
       unit_test(test_attention_survives_large_scores), unit_test(test_attention_refuses_a_sharded_sequence),
+      unit_test(test_attention_to_all_keys_refuses_a_window),
+      unit_test(test_attention_refuses_what_it_has_no_kernel_for),
       unit_test(test_attention_refuses_a_head_that_cuda_has_no_room_for),
       unit_test(test_attention_cost_is_the_mfu_formulas),
       unit_test(test_attention_of_shared_keys_gradient_is_the_slope),
