@@ -19,7 +19,7 @@ OF_THE_CLASS = {"json", "sub_configs", "rope_type", "is_heterogeneous", "default
                 "is_composition", "ignore_keys_at_rope_validation"}
 SHARED = ["masking_utils.py", "modeling_rope_utils.py", "cache_utils.py", "modeling_utils.py", "configuration_utils.py"]
 # Only these have positions that a config can scale
-ROTARY = ["llama", "mixtral", "mistral", "qwen2", "qwen3", "olmo2"]
+ROTARY = hf_tables.families()
 READS = [r"(?<![\w.])(?:self\.|model\.|decoder_|text_)?config\.(\w+)",
          r"(?:get|has)attr\((?:self\.)?config, ?\"(\w+)\"",
          r"kwargs\.(?:pop|get)\(\"(\w+)\""]
@@ -38,10 +38,7 @@ def asked_for(path):
 
 
 def class_of(family):
-    return {"gpt2": transformers.GPT2Config, "llama": transformers.LlamaConfig, "mixtral": transformers.MixtralConfig,
-            "mistral": transformers.MistralConfig, "qwen2": transformers.Qwen2Config,
-            "qwen3": transformers.Qwen3Config, "olmo2": transformers.Olmo2Config,
-            "bert": transformers.BertConfig, "t5": transformers.T5Config}[family]
+    return transformers.CONFIG_MAPPING[family]
 
 
 def is_data(config, name):

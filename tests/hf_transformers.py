@@ -68,37 +68,25 @@ TODAY = {"llama3": dict(tie_word_embeddings=True, attention_bias=True, mlp_bias=
          "mistral_window": dict(sliding_window=5),
          "qwen2_window": dict(use_sliding_window=True, sliding_window=11, max_window_layers=1),
          "qwen3_window": dict(use_sliding_window=True, sliding_window=7,
-                              layer_types=["sliding_attention", "full_attention"])}
+                              layer_types=["sliding_attention", "full_attention"]),
+         "mixtral": dict(num_local_experts=4, num_experts_per_tok=2, sliding_window=None, output_router_logits=False)}
 SEED = 1234                                                      # --seed's default
 
 
 def model_class(name):
     import transformers
-    return {"gpt2": (transformers.GPT2Config, transformers.GPT2LMHeadModel),
-            "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
-            "llama3": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
-            "mistral": (transformers.MistralConfig, transformers.MistralForCausalLM),
-            "mistral_window": (transformers.MistralConfig, transformers.MistralForCausalLM),
-            "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
-            "qwen2_window": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
-            "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
-            "qwen3_window": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
-            "olmo2": (transformers.Olmo2Config, transformers.Olmo2ForCausalLM),
-            "mixtral": (transformers.MixtralConfig, transformers.MixtralForCausalLM),
-            "bert": (transformers.BertConfig, transformers.BertForMaskedLM),
-            "t5": (transformers.T5Config, transformers.T5ForConditionalGeneration),
-            "t5_1_1": (transformers.T5Config, transformers.T5ForConditionalGeneration)}[name]
+    others = {"bert": (transformers.BertConfig, transformers.BertForMaskedLM),
+              "t5": (transformers.T5Config, transformers.T5ForConditionalGeneration),
+              "t5_1_1": (transformers.T5Config, transformers.T5ForConditionalGeneration)}
+    if name in others:
+        return others[name]
+    config = transformers.CONFIG_MAPPING["llama" if name == "llama3" else name.removesuffix("_window")]
+    return config, transformers.MODEL_FOR_CAUSAL_LM_MAPPING[config]
 
 
 def sizes(name):
     others = {"gpt2": GPT2_SIZES, "bert": BERT_SIZES, "t5": T5_SIZES, "t5_1_1": T5_1_1_SIZES}
-    if name in others:
-        return others[name]
-    if name in TODAY:
-        return {**SIZES, **TODAY[name]}
-    return SIZES if name == "llama" else {**SIZES, "num_local_experts": 4, "num_experts_per_tok": 2,
-                                          "sliding_window": None,
-                                          "output_router_logits": False}
+    return others[name] if name in others else {**SIZES, **TODAY.get(name, {})}
 
 
 def new_model(name):

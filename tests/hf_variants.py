@@ -293,7 +293,7 @@ def trained(trivium, family, words, seq, data, work):
     # what the model has by default; and of a Mixtral, which in transformers drops no token
     plain = {"llama": {"--tie": "on", "--kv-heads": "0", "--ffn": "0"},
              "mixtral": {"--capacity": "0", "--aux-loss": "0", "--z-loss": "0"}}
-    of_llama = plain["llama"] if family in ("mixtral", "mistral", "qwen2", "qwen3", "olmo2") else {}
+    of_llama = plain["llama"] if family in hf_tables.families() else {}
     more += [x for option, value in {**plain.get(family, {}), **of_llama}.items()
              if option not in words
              for x in (option, value)]
@@ -310,8 +310,9 @@ def trained(trivium, family, words, seq, data, work):
 # ---- comparing ----
 
 def is_named(what, said):
-    """A refusal says a key that the variant is about, or a tensor of another shape."""
-    keys = re.findall(r"\w+", what)
+    """A refusal says a key that the variant is about, or a tensor of another shape. Of another model_type, layer_types
+    may be what does not fit."""
+    keys = re.findall(r"\w+", what) + ["layer_types"] * what.startswith("model_type")
     return re.search(r"\bE_(FORMAT|CONFIG|DATA) ",
                      said) and ("tensor" in said or any(re.search(r"\b%s\b" % re.escape(key), said) for key in keys))
 

@@ -5,6 +5,7 @@
 #include "lib/checkpoint/hf_files.h"
 #include "models/bert/bert_hf.h"
 #include "models/gpt/gpt_hf_config.h"
+#include "models/llama/llama.h"
 #include "models/llama/llama_hf.h"
 #include "models/t5/t5_hf.h"
 #include "tests/test.h"
@@ -211,6 +212,26 @@ TEST(test_windows_are_those_of_the_reference) {
         const char *found = strstr(more, "window");
         assert_string_equal(found ? found : "", cases[i].more);
     }
+}
+
+/* Each family's model with the defaults of most keys is written, and read again: as one of its own, or of an earlier
+ * family that has its options. */
+static void check_families(const struct model_format *format) {
+    for (; format->name; format++) {
+        char text[1024];
+        snprintf(text, sizeof text, SIZES "\"model_type\": \"%s\", \"num_key_value_heads\": 2, \"head_dim\": 4}",
+                 format->model_type);
+        struct checkpoint_model m = model_of(llama_hf_config_read, text), again;
+        assert_ok(llama_hf_check(&m));
+        assert_ok(llama_hf_config_write(test_path("config.json"), &m, FP32));
+        assert_ok(llama_hf_config_read(test_path("config.json"), &again));
+        assert_memory_equal(&again, &m, sizeof m);
+    }
+}
+
+TEST(test_each_family_goes_out_and_in) {
+    check_families(llama_formats);
+    check_families(mixtral_formats);
 }
 
 TEST(test_what_is_not_said_is_the_references) {
@@ -446,7 +467,7 @@ TEST(test_a_folder_is_what_transformers_reads) {
 
 TESTS(unit_test(test_families_of_llama_differ), unit_test(test_windows_are_those_of_the_reference),
       unit_test(test_published_files_are_read_whole),
-      unit_test(test_what_is_not_said_is_the_references),
+      unit_test(test_what_is_not_said_is_the_references), unit_test(test_each_family_goes_out_and_in),
       unit_test(test_rope_theta_is_read_where_it_is), unit_test(test_an_unscaled_head_is_its_own),
       unit_test(test_epsilons_are_read), unit_test(test_activations_are_read),
       unit_test(test_slowed_positions_are_read),

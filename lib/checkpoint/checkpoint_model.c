@@ -70,14 +70,20 @@ static void say_more(struct checkpoint_model *m, const struct plan *p) {
     }
 }
 
-/* Does `more` list options of MORE alone? */
-static enum status check_more(const struct checkpoint_model *m, const char *where) {
+void checkpoint_model_sort(struct checkpoint_model *m) {
     char said[MODEL_VALUE_MAX];
-    struct checkpoint_model known = {.arch = ""};
+    struct checkpoint_model sorted = {.arch = ""};
     for (int i = 0; i < N_MODEL_MORE; i++) {
         checkpoint_model_said(m, MORE[i], said);
-        if (said[0]) checkpoint_model_say(&known, MORE[i], said);
+        if (said[0]) checkpoint_model_say(&sorted, MORE[i], said);
     }
+    memcpy(m->more, sorted.more, sizeof m->more);
+}
+
+/* Does `more` list options of MORE alone, in order? */
+static enum status check_more(const struct checkpoint_model *m, const char *where) {
+    struct checkpoint_model known = *m;
+    checkpoint_model_sort(&known);
     if (!strcmp(known.more, m->more)) return OK;
     return FAIL(E_FORMAT, "%s: the model's options are \"%.80s\", and \"%s\" of them are known", where, m->more,
                 known.more);

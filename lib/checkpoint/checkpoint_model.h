@@ -50,6 +50,8 @@ void checkpoint_model_said(const struct checkpoint_model *, const char *name, ch
 double checkpoint_model_real(const struct checkpoint_model *, const char *name, double usual);
 /** Append an option to `more`, in the order of checkpoint_model.c's list. It has room for all of them. */
 void checkpoint_model_say(struct checkpoint_model *, const char *name, const char *value);
+/** Put the options of `more` into that order; options that are not in the list are dropped. */
+void checkpoint_model_sort(struct checkpoint_model *);
 /** The same of a real that is not `usual`. */
 void checkpoint_model_say_real(struct checkpoint_model *, const char *name, double value, double usual);
 

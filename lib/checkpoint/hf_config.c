@@ -19,6 +19,14 @@ enum status hf_config_load(const char *path, json_t **out) {
     return *out ? OK : FAIL(E_FORMAT, "%s is no JSON object: another value at line 1", path);
 }
 
+enum status hf_config_read(const char *path, hf_model_read *read, struct checkpoint_model *out) {
+    json_t *config;
+    TRY(hf_config_load(path, &config));
+    enum status status = read(path, config, out);
+    json_decref(config);
+    return status;
+}
+
 enum status hf_config_save(const char *path, json_t *config) {
     if (!config) return FAIL(E_MEMORY, "no memory to write %s", path);
     enum status status = json_file_write(path, config, JSON_INDENT(2) | JSON_REAL_PRECISION(15));

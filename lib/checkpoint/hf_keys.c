@@ -160,10 +160,14 @@ static enum status read_key(const struct place *p, const json_t *object, const s
 
 /* ---- all keys ---- */
 
-static bool is_known(const struct hf_keys *t, const char *name) {
+const struct hf_key *hf_keys_find(const struct hf_keys *t, const char *name) {
     for (const struct hf_key *key = t->key; key && key->names; key++)
-        if (has_word(key->names, name)) return true;
-    return has_word(t->none, name) || has_word(t->free, name);
+        if (has_word(key->names, name)) return key;
+    return NULL;
+}
+
+static bool is_known(const struct hf_keys *t, const char *name) {
+    return hf_keys_find(t, name) || has_word(t->none, name) || has_word(t->free, name);
 }
 
 /* A key that an earlier table has may be there. */
@@ -218,4 +222,31 @@ enum status hf_keys_read(const char *where, const char *model, const json_t *obj
         TRY(read_none(&p, object, tables, i));
     }
     return say_others(&p, object, tables, strict);
+}
+
+/* ---- writing ---- */
+
+/* NULL: the caller's. */
+static json_t *value_to_write(const struct hf_key *key, const void *in) {
+    const char *allowed = key->wanted, *at = (const char *)in + key->at;
+    char word[WORD_MAX];
+    switch (key->use) {
+    case HF_SIZE: return json_integer((json_int_t)*(const int64_t *)at);
+    case HF_REAL: return json_real(*(const double *)at);
+    case HF_FLAG: return json_boolean(*(const int64_t *)at);
+    case HF_MUST: return next_word(&allowed, word) ? value_of(word) : NULL;
+    default: return NULL;
+    }
+}
+
+json_t *hf_keys_write(const struct hf_keys *t, const void *in, json_t *config) {
+    int failed = 0;
+    for (const struct hf_key *key = t->key; key->names; key++) {
+        const char *names = key->names;
+        char first[WORD_MAX];
+        (void)next_word(&names, first);
+        if (key->use != HF_READ) failed |= json_object_set_new(config, first, value_to_write(key, in));
+    }
+    if (failed) json_decref(config);
+    return failed ? NULL : config;
 }

@@ -40,6 +40,14 @@ struct hf_keys {
 enum status hf_keys_read(const char *where, const char *model, const json_t *object,
                          const struct hf_keys *const tables[], bool strict, void *out);
 
+/** The table's row of a key, by any of its names; NULL: it has none. Pure. */
+const struct hf_key *hf_keys_find(const struct hf_keys *, const char *name);
+
+/** Set the table's keys in a config.json, by their first names: HF_SIZE, HF_REAL and HF_FLAG have the values of *in,
+ *  HF_MUST has the first allowed one. The caller sets those of HF_READ. Returns config; NULL: config is NULL, or there
+ *  was no memory, and config is released. */
+json_t *hf_keys_write(const struct hf_keys *, const void *in, json_t *config);
+
 /* What hears of every key that a config.json says, and what becomes of it. With one, hf_config_load leaves out the keys
  * in `ignored`, and hf_keys_read hears of all keys that it refuses and goes on; the caller refuses the file. */
 struct hf_watch {
@@ -54,6 +62,8 @@ void hf_keys_leave_out(json_t *config);
 
 /** Keys that all models of transformers share. */
 extern const struct hf_keys hf_keys_shared;
+/** Sizes by the names that most models have, into a struct that begins with a struct checkpoint_model. */
+extern const struct hf_keys hf_keys_sizes;
 
 /** A value as JSON text for messages, of 60 bytes at most, in static storage. A text is valid for three more calls. */
 const char *hf_keys_show(const json_t *value);

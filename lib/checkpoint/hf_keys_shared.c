@@ -1,3 +1,4 @@
+#include "lib/checkpoint/checkpoint_model.h"
 #include "lib/checkpoint/hf_keys.h"
 
 /* Keys that transformers' common code reads from any model's config.json. Some of them are read only by older
@@ -39,3 +40,15 @@ static const char FREE[] =
     "assistant_lookbehind target_lookbehind num_beam_groups diversity_penalty";
 
 const struct hf_keys hf_keys_shared = {KEYS, NONE, FREE};
+
+#define AT(field) offsetof(struct checkpoint_model, field)
+static const struct hf_key SIZES[] = {
+    {"num_hidden_layers", HF_SIZE, NULL, NULL, AT(layers)},
+    {"hidden_size", HF_SIZE, NULL, NULL, AT(hidden)},
+    {"num_attention_heads", HF_SIZE, NULL, NULL, AT(heads)},
+    {"max_position_embeddings", HF_SIZE, NULL, NULL, AT(seq)},
+    {"vocab_size", HF_SIZE, NULL, NULL, AT(vocab)},
+    {"intermediate_size", HF_SIZE, NULL, NULL, AT(ffn)},
+    {0},
+};
+const struct hf_keys hf_keys_sizes = {SIZES, NULL, NULL};

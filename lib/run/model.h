@@ -51,7 +51,7 @@ struct own_samples {
 
 struct model {
     const char *name;
-    const struct model_preset *presets; /* the names that --model takes for this row; ends with {NULL} */
+    const struct model_preset *presets[32]; /* tables of names that --model takes for this row; each ends with {NULL} */
     const struct model_format *formats; /* ends with {NULL}; NULL: none */
     const struct published *published;  /* tensor names of published files; ends with {NULL}; NULL: none */
     bool any_seq;                       /* no weight depends on --seq, so a checkpoint serves any --seq */

@@ -113,13 +113,10 @@ bool plan_has_word(const struct plan *p, const char *option, const char *word) {
 void plan_set_word(struct plan *p, const char *option, const char *word, int64_t count) {
     void *at;
     const struct option *o = plan_option(p, option, &at);
-    if (!o) return;
-    if (o->type == OPTION_TEXT) {
-        snprintf(at, OPTION_TEXT_MAX, "%s", word);
-        return;
-    }
-    ((int *)at)[0] = number_of(o->choices, word);
-    if (count) ((int *)at)[1] = (int)count;
+    bool text = o && o->type == OPTION_TEXT;
+    if (text) snprintf(at, OPTION_TEXT_MAX, "%s", word);
+    else if (o) ((int *)at)[0] = number_of(o->choices, word);
+    if (o && !text && count) ((int *)at)[1] = (int)count;
 }
 
 const struct keeper *plan_keeper(const struct plan *p) {
@@ -132,8 +129,9 @@ const struct keeper *plan_keeper(const struct plan *p) {
 
 /* ---- presets ---- */
 static const struct model_preset *preset_of(const struct model *m, const char *name) {
-    for (const struct model_preset *p = m->presets; p && p->name; p++)
-        if (!strcmp(p->name, name)) return p;
+    for (const struct model_preset *const *t = m->presets; *t; t++)
+        for (const struct model_preset *p = *t; p->name; p++)
+            if (!strcmp(p->name, name)) return p;
     return NULL;
 }
 
@@ -147,9 +145,10 @@ static bool named_before(const struct recipe *r, int model, const char *name) {
 static const char *all_names(const struct recipe *r, const struct model *of, char *text, size_t size) {
     size_t n = 0;
     for (int i = 0; i < r->n_models; i++)
-        for (const struct model_preset *p = r->models[i]->presets; p && p->name && n < size; p++)
-            if (of ? of == r->models[i] : !named_before(r, i, p->name))
-                n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "", p->name);
+        for (const struct model_preset *const *t = r->models[i]->presets; *t; t++)
+            for (const struct model_preset *p = *t; p->name && n < size; p++)
+                if (of ? of == r->models[i] : !named_before(r, i, p->name))
+                    n += (size_t)snprintf(text + n, size - n, "%s%s", n ? ", " : "", p->name);
     return text;
 }
 

@@ -24,11 +24,11 @@ struct model_own { int64_t width; };
 static const struct option THIRD[] = {{"test-width", OPTION_INT, "4", 1, 99, NULL, "", "", "test",
                                        offsetof(struct model_own, width)}};
 static const struct model_preset PRESETS[] = {{"narrow", "layers=2"}, {"wide", "layers=5 test-width=40"}, {NULL, NULL}};
-static const struct model model = {.name = "model", .presets = PRESETS,
+static const struct model model = {.name = "model", .presets = {PRESETS},
                                    .options = {THIRD, 1, sizeof(struct model_own)}};
 static const struct model_preset OTHERS[] = {{"other", "layers=3"}, {NULL, NULL}};
-static const struct model like = {.name = "like", .presets = OTHERS, .options = {THIRD, 1, 0}};
-static const struct model unlike = {.name = "unlike", .presets = OTHERS};
+static const struct model like = {.name = "like", .presets = {OTHERS}, .options = {THIRD, 1, 0}};
+static const struct model unlike = {.name = "unlike", .presets = {OTHERS}};
 static const struct model *const models[] = {&model};
 
 static enum status make(const struct recipe *recipe, struct plan *plan, struct option_table *table,

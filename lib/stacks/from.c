@@ -21,9 +21,11 @@ static void add_type(char list[NAMES], const char *between, const char *name) {
 
 /* ---- a config.json of Hugging Face ---- */
 
-static const struct model_format *format_of(const struct recipe *r, const char *type, char known[NAMES]) {
+static const struct model_format *format_of(const struct recipe *r, const char *type, const char **arch,
+                                            char known[NAMES]) {
     for (int i = 0; i < r->n_models; i++)
         for (const struct model_format *m = r->models[i]->formats; m && m->name; m++) {
+            *arch = r->models[i]->name;
             if (!m->config) continue;
             if (!strcmp(m->model_type, type)) return m;
             add_type(known, ", ", m->model_type);
@@ -41,21 +43,17 @@ static enum status set_sizes(struct from *f, const struct checkpoint_model *m) {
 }
 
 /* What a model's training does by default, and its keys: dropout, and a loss of Mixtral's routers. */
-static const struct training { const char *type, *dropout, *usual; } TRAINING[] = {
-    {"gpt2", "resid_pdrop embd_pdrop attn_pdrop", "0.1"},
+static const struct training { const char *arch, *dropout, *usual; } TRAINING[] = {
+    {"gpt", "resid_pdrop embd_pdrop attn_pdrop", "0.1"},
     {"bert", "hidden_dropout_prob attention_probs_dropout_prob", "0.1"},
     {"t5", "dropout_rate", "0.1"},
     {"llama", "attention_dropout", "0"},
-    {"mistral", "attention_dropout", "0"},
-    {"qwen2", "attention_dropout", "0"},
-    {"qwen3", "attention_dropout", "0"},
-    {"olmo2", "attention_dropout", "0"},
     {"mixtral", "attention_dropout output_router_logits", "0"},
 };
 
-static const struct training *training_of(const char *type) {
+static const struct training *training_of(const char *arch) {
     for (size_t i = 0; i < sizeof TRAINING / sizeof *TRAINING; i++)
-        if (!strcmp(TRAINING[i].type, type)) return &TRAINING[i];
+        if (!strcmp(TRAINING[i].arch, arch)) return &TRAINING[i];
     return NULL;
 }
 
@@ -81,8 +79,8 @@ static enum status read_training(struct from *f, const struct training *t, const
         else from_hear(f, key, x ? text : "not said: 0.1", alone ? "no dropout: Trivium has none" : "--dropout", false);
     }
     if (f->n_refused) return OK;
-    if (!strcmp(t->type, "mixtral")) TRY(from_set(f, "aux-loss", "0"));
-    if (!strcmp(t->type, "mixtral")) TRY(from_set(f, "z-loss", "0"));
+    if (!strcmp(t->arch, "mixtral")) TRY(from_set(f, "aux-loss", "0"));
+    if (!strcmp(t->arch, "mixtral")) TRY(from_set(f, "z-loss", "0"));
     return alone || !*first ? OK : from_set(f, "dropout", first);
 }
 
@@ -91,9 +89,10 @@ static enum status read_hf_config(struct from *f, const struct recipe *r, const 
     char known[NAMES] = "";
     struct checkpoint_model m;
     const struct hf_watch watch = {f->ignore, from_hear, f};
-    const struct model_format *format = format_of(r, type, known);
+    const char *arch;
+    const struct model_format *format = format_of(r, type, &arch, known);
     if (!format) return FAIL(E_FORMAT, "%s: model_type is %.64s; --from reads %s", f->path, type, known);
-    const struct training *training = training_of(type);
+    const struct training *training = training_of(arch);
     f->of_training = training ? training->dropout : "";
     hf_keys_watch(&watch);
     enum status status = format->config(f->path, &m);

@@ -118,7 +118,7 @@ TEST(test_a_config_json_that_cannot_be_said) {
     assert_fails(read_text("config.json", LLAMA "\"rms_norm_eps\": 1e-05, \"attention_dropout\": 0.1}", "", ""),
                  E_FORMAT, "dropout of attention alone");
     assert_fails(read_text("config.json", "{\"model_type\": \"mamba\"}", "", ""), E_FORMAT, "model_type is mamba",
-                 "reads gpt2, llama, mistral, qwen2, qwen3, olmo2, mixtral, bert, t5");
+                 "reads gpt2, llama, mistral, qwen2, qwen3, olmo2, ", ", mixtral, bert, t5");
 }
 
 /* A refusal of another kind of file lists the kinds; a value that the table cuts ends with dots. */

@@ -129,7 +129,7 @@ static const struct option OPTIONS[] = {
 };
 
 const struct model model_bert = {
-    .name = "bert", .presets = bert_presets, .formats = bert_formats, .published = bert_published,
+    .name = "bert", .presets = {bert_presets}, .formats = bert_formats, .published = bert_published,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct bert_options)}, .build = bert_build,
     .sample = bert_sample, .own_tokens = bert_own_tokens, .n_targets = bert_n_masked, .n_params = bert_n_params,
     .flops_per_token = bert_flops_per_token};

@@ -12,12 +12,6 @@ struct said { struct checkpoint_model model; int64_t tied; double eps; };
 /* position_embedding_type: only transformers 4 reads this key. */
 static const struct hf_key KEYS[] = {
     {"model_type", HF_MUST, NULL, "bert", 0},
-    {"num_hidden_layers", HF_SIZE, NULL, NULL, AT(model.layers)},
-    {"hidden_size", HF_SIZE, NULL, NULL, AT(model.hidden)},
-    {"num_attention_heads", HF_SIZE, NULL, NULL, AT(model.heads)},
-    {"max_position_embeddings", HF_SIZE, NULL, NULL, AT(model.seq)},
-    {"vocab_size", HF_SIZE, NULL, NULL, AT(model.vocab)},
-    {"intermediate_size", HF_SIZE, NULL, NULL, AT(model.ffn)},
     {"tie_word_embeddings", HF_FLAG, "true", NULL, AT(tied)},
     {"hidden_act", HF_MUST, "gelu", "gelu|gelu_new|gelu_pytorch_tanh|relu", 0},
     {"layer_norm_eps", HF_REAL, "1e-12", NULL, AT(eps)},
@@ -33,7 +27,8 @@ static const struct hf_keys BERT = {KEYS, NULL, "hidden_dropout_prob attention_p
 
 static enum status read_config(const char *path, const json_t *config, struct checkpoint_model *out) {
     struct said s = {.tied = 0};
-    TRY(hf_keys_read(path, "bert", config, (const struct hf_keys *const[]){&BERT, &hf_keys_shared, NULL}, false, &s));
+    const struct hf_keys *const tables[] = {&BERT, &hf_keys_sizes, &hf_keys_shared, NULL};
+    TRY(hf_keys_read(path, "bert", config, tables, false, &s));
     *out = s.model;
     strcpy(out->arch, "bert");
     out->untied = !s.tied;
@@ -44,24 +39,19 @@ static enum status read_config(const char *path, const json_t *config, struct ch
 }
 
 enum status bert_hf_config_read(const char *path, struct checkpoint_model *out) {
-    json_t *config;
-    TRY(hf_config_load(path, &config));
-    enum status status = read_config(path, config, out);
-    json_decref(config);
-    return status;
+    return hf_config_read(path, read_config, out);
 }
 
 /* ---- writing ---- */
 
 enum status bert_hf_config_write(const char *path, const struct checkpoint_model *m, enum dtype dtype) {
+    struct checkpoint_model whole = *m;
     double eps = checkpoint_model_real(m, "norm-eps", 1e-12);
+    if (!m->ffn) whole.ffn = 4 * m->hidden;
     json_t *config = json_pack(
-        "{s:[s], s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:s, s:b, s:s}", "architectures", "BertForMaskedLM",
-        "model_type", "bert", "num_hidden_layers", (json_int_t)m->layers, "hidden_size", (json_int_t)m->hidden,
-        "intermediate_size", (json_int_t)(m->ffn ? m->ffn : 4 * m->hidden), "num_attention_heads",
-        (json_int_t)m->heads, "max_position_embeddings", (json_int_t)m->seq, "vocab_size", (json_int_t)m->vocab,
-        "type_vocab_size", (json_int_t)2, "layer_norm_eps", eps, "hidden_act", hf_activation_name(m, "gelu"),
+        "{s:[s], s:s, s:i, s:f, s:s, s:s, s:b, s:s}", "architectures", "BertForMaskedLM", "model_type", "bert",
+        "type_vocab_size", 2, "layer_norm_eps", eps, "hidden_act", hf_activation_name(m, "gelu"),
         "position_embedding_type", "absolute", "tie_word_embeddings", !m->untied, "torch_dtype",
         hf_config_dtype(dtype));
-    return hf_config_save(path, config);
+    return hf_config_save(path, hf_keys_write(&hf_keys_sizes, &whole, config));
 }

@@ -232,10 +232,10 @@ static const struct model_preset WIDE_DEEP[] = {
 };
 
 const struct model model_dlrm = {
-    .name = "dlrm", .presets = DLRM, .any_seq = true, .clicks = &dlrm_clicks,
+    .name = "dlrm", .presets = {DLRM}, .any_seq = true, .clicks = &dlrm_clicks,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct dlrm_options)}, .build = dlrm_build,
     .n_params = dlrm_n_params, .flops_per_token = dlrm_flops};
 const struct model model_wide_deep = {
-    .name = "wide-deep", .presets = WIDE_DEEP, .any_seq = true, .clicks = &dlrm_clicks, .build = wide_deep_build,
+    .name = "wide-deep", .presets = {WIDE_DEEP}, .any_seq = true, .clicks = &dlrm_clicks, .build = wide_deep_build,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, 0},     /* the values are in DLRM's struct */
     .n_params = dlrm_n_params, .flops_per_token = dlrm_flops};

@@ -108,5 +108,5 @@ double gpt_flops_per_token(const struct plan *c) {
 }
 
 const struct model model_gpt = {
-    .name = "gpt", .presets = gpt_presets, .formats = gpt_formats, .published = gpt_published, .build = gpt_build,
+    .name = "gpt", .presets = {gpt_presets}, .formats = gpt_formats, .published = gpt_published, .build = gpt_build,
     .n_params = gpt_n_params, .flops_per_token = gpt_flops_per_token};

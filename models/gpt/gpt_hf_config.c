@@ -44,11 +44,7 @@ static enum status read_config(const char *path, const json_t *config, struct ch
 }
 
 enum status gpt_hf_config_read(const char *path, struct checkpoint_model *out) {
-    json_t *config;
-    TRY(hf_config_load(path, &config));
-    enum status status = read_config(path, config, out);
-    json_decref(config);
-    return status;
+    return hf_config_read(path, read_config, out);
 }
 
 /* ---- writing ---- */

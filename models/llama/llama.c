@@ -9,6 +9,7 @@
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rope.h"
 #include "lib/run/build.h"
+#include "models/llama/families/family.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -234,8 +235,10 @@ static const struct option OPTIONS[] = {
      offsetof(struct llama_options, attention_sinks)},
 };
 
+#define PRESETS_OF(family) llama_presets_##family,
 const struct model model_llama = {
-    .name = "llama", .presets = llama_presets, .formats = llama_formats, .published = llama_published,
+    .name = "llama", .presets = {FAMILIES_OF_LLAMA(PRESETS_OF)}, .formats = llama_formats,
+    .published = llama_published,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct llama_options)},
     .any_seq = true, .build = llama_build, .n_params = llama_n_params, .flops_per_token = llama_flops_per_token};
 
@@ -246,6 +249,7 @@ static enum status mixtral_build(const struct plan *plan, struct program *p) {
 }
 
 const struct model model_mixtral = {
-    .name = "mixtral", .presets = mixtral_presets, .formats = mixtral_formats, .published = llama_published,
+    .name = "mixtral", .presets = {FAMILIES_OF_MIXTRAL(PRESETS_OF)}, .formats = mixtral_formats,
+    .published = llama_published,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, 0},     /* the values are in Llama's struct */
     .any_seq = true, .build = mixtral_build, .n_params = llama_n_params, .flops_per_token = llama_flops_per_token};

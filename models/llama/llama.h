@@ -1,4 +1,4 @@
-/* Llama as a list of steps, and its well-known sizes.
+/* Llama as a list of steps.
  *
  *   embedding   x = table[token]
  *   layer       x = x + proj(attention(rope(q(n)), rope(kv(n))))  n = rmsnorm(x)     rope turns q and k by the position
@@ -23,7 +23,6 @@
 #include "lib/run/model.h"
 
 extern const struct model model_llama, model_mixtral;
-extern const struct model_preset llama_presets[], mixtral_presets[];
 extern const struct model_format llama_formats[], mixtral_formats[];
 extern const struct published llama_published[];
 

@@ -1,5 +1,5 @@
-/* Weights in Hugging Face's formats of Llama, Mixtral, Mistral, Qwen 2 and 3, and OLMo 2: one safetensors file or
- * several with an index, with their config.json (lib/checkpoint/hf_files.h).
+/* Weights in Hugging Face's formats of Llama and its relatives (families/): one safetensors file or several with an
+ * index, with their config.json (lib/checkpoint/hf_files.h).
  *
  * llama_published.c has the names. One weight of Trivium is one tensor of these files, or several in a row: keys and
  * values, gate and up, the experts' matrices. No tensor is transposed. Both projects rotate pairs of channels that are
@@ -7,14 +7,13 @@
  * Import reads F64, F32, BF16 and F16. It leaves out tables of rotary frequencies (old files have them), and a tied
  * lm_head that equals the embedding byte by byte. It refuses any other tensor, a missing or misshapen one, and a
  * config.json of another function: another activation, positions scaled in another way than those of lib/ops/rope.h, a
- * window in a model_type whose reference has none. A model with a window is exported as a Mistral or a Mixtral, one
- * with biases as a Qwen 2, and any other as a Llama.
+ * window in a model_type whose reference has none. A model is exported as one of the first family that has its options.
  *
  * Source: huggingface/transformers, models/llama/modeling_llama.py and configuration_llama.py. */
 #pragma once
 
 #include "lib/checkpoint/checkpoint_tensor.h"
-#include "lib/checkpoint/hf_config.h"
+#include "models/llama/families/family.h"
 
 /** Convert the files at `path` to a weights-only checkpoint in `save`, in their precision, a piece at a time. heads
  *  must be 0, because config.json has them. *out: the model.

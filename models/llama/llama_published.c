@@ -44,16 +44,6 @@ const struct published llama_published[] = {
 
 /* ---- the formats of files that hold one ---- */
 
-const struct model_format llama_formats[] = {
-    {"hf", llama_hf_import, llama_hf_export, "llama", llama_hf_check, llama_hf_config_read},
-    {"hf", llama_hf_import, llama_hf_export, "mistral", llama_hf_check, llama_hf_config_read},
-    {"hf", llama_hf_import, llama_hf_export, "qwen2", llama_hf_check, llama_hf_config_read},
-    {"hf", llama_hf_import, llama_hf_export, "qwen3", llama_hf_check, llama_hf_config_read},
-    {"hf", llama_hf_import, llama_hf_export, "olmo2", llama_hf_check, llama_hf_config_read},
-    {0},
-};
-
-const struct model_format mixtral_formats[] = {
-    {"hf", llama_hf_import, llama_hf_export, "mixtral", llama_hf_check, llama_hf_config_read},
-    {0},
-};
+#define FORMAT_OF(type) {"hf", llama_hf_import, llama_hf_export, #type, llama_hf_check, llama_hf_config_read},
+const struct model_format llama_formats[] = {FAMILIES_OF_LLAMA(FORMAT_OF) {0}};
+const struct model_format mixtral_formats[] = {FAMILIES_OF_MIXTRAL(FORMAT_OF) {0}};

@@ -149,6 +149,7 @@ static void check_norms(const char *qk, bool post, const char *bias, const char 
     export_to(test_path(type), again, 0);
     assert_true(test_same_files(first, again));
     assert_true(has_text(config, type));
+    assert_true(has_text(config, post ? "\"attention_bias\": false" : "\"attention_bias\": true"));
 }
 
 TEST(test_norms_of_queries_and_keys_go_out_and_in) {

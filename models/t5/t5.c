@@ -203,7 +203,7 @@ static const struct option OPTIONS[] = {
 };
 
 const struct model model_t5 = {
-    .name = "t5", .presets = t5_presets, .formats = t5_formats, .published = t5_published,
+    .name = "t5", .presets = {t5_presets}, .formats = t5_formats, .published = t5_published,
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct t5_options)}, .build = t5_build,
     .any_seq = true, .sample = t5_sample, .own_tokens = t5_own_tokens, .n_targets = t5_n_targets,
     .n_params = t5_n_params, .flops_per_token = t5_flops_per_token};

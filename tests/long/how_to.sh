@@ -28,5 +28,6 @@ try a-technique "2 4" wire16
 try a-model "1 2 4" mlp
 try an-axis "2 4 8" lp a-model
 try an-op 1 relu2
+try a-family 1 test_hf_config
 try a-schedule "1 4" eager
 try an-optimizer 1 lion

@@ -50,7 +50,7 @@ recipe_without() { # FOLDER ALONG
 
 including() { # FOLDER ALONG OBJECTS: other objects that include what is gone
     grep -vE " ($1/|($2)\.)" "$3" | grep -v ' driver/recipe.o' | sed 's/ //; s/\.o$/.d/' |
-        xargs grep -lE "(^| )($1/[a-z0-9_]+|$2)\.h" 2>/dev/null | sed "s|^$B/[^/]*/||; s|\.d$|.c|"
+        xargs grep -lE "(^| )($1/[a-z0-9_/]+|$2)\.h" 2>/dev/null | sed "s|^$B/[^/]*/||; s|\.d$|.c|"
 }
 
 one() { # FOLDER

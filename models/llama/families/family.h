@@ -1,0 +1,57 @@
+/* Llama and its relatives, as Hugging Face's transformers has them: a family, that is a model_type, is a file here and
+ * a line in a list below. How to add one: docs/how-to/add-a-family.md.
+ *
+ * A family's file has its keys of config.json, its options and its presets. family.c reads and writes config.json by
+ * it. The keys that all families have are there and in lib/checkpoint/hf_keys_shared.c. */
+#pragma once
+
+#include "lib/checkpoint/checkpoint_model.h"
+#include "lib/checkpoint/hf_keys.h"
+
+/* The families of each arch (the names of models/llama/llama.c), by their model_type. Export takes the first that has
+ * the model's options. */
+#define FAMILIES_OF_LLAMA(X) \
+    X(llama) \
+    X(mistral) \
+    X(qwen2) \
+    X(qwen3) \
+    X(olmo2)
+#define FAMILIES_OF_MIXTRAL(X) \
+    X(mixtral)
+
+/* What a config.json says: where the keys of a table go (SAID). */
+struct llama_said {
+    struct checkpoint_model model;       /* sizes, the first member (hf_keys_sizes) */
+    int64_t tied, head_dim, attention_bias, mlp_bias, use_window;
+    double eps;
+};
+#define SAID(field) offsetof(struct llama_said, field)
+
+/* keys: those of the family besides the ones that all have. Export writes them, too, but for HF_READ. Some mean more
+ * than their row says, by their names: attention_bias (HF_FLAG) turns on `bias`, and mlp_bias (HF_FLAG) --mlp-bias.
+ * sliding_window (HF_READ) is the window, which all layers have; with use_sliding_window (HF_FLAG), only if that is
+ * true; with max_window_layers (HF_READ), the layers from this one on; with layer_types (HF_READ), those that it
+ * names. */
+struct llama_family {
+    const char *architecture;            /* in "architectures" of config.json: "LlamaForCausalLM" */
+    const struct hf_keys *keys;
+    double theta;                        /* rope_theta, if the file says none */
+    const char *bias;                    /* the value of --attention-bias that attention_bias stands for, or NULL */
+    const char *always;                  /* options that all its models have, as in "qk-norm=head"; "": none */
+};
+
+#define DECLARE_FAMILY(name) \
+    extern const struct llama_family llama_family_##name; \
+    extern const struct model_preset llama_presets_##name[];
+/** Each family, and its sizes by name, from the config.json published with each model; the sizes end with {NULL}. */
+FAMILIES_OF_LLAMA(DECLARE_FAMILY)
+/** The same. */
+FAMILIES_OF_MIXTRAL(DECLARE_FAMILY)
+
+/** Read the model's sizes and options.
+ *  @errors E_DATA: there is no file; E_FORMAT: it describes no Llama that Trivium computes */
+enum status llama_hf_config_read(const char *path, struct checkpoint_model *out);
+/** Is there a family that has the model's options? Pure. */
+bool llama_hf_has_type(const struct checkpoint_model *);
+/** Write the model as one of that family. @errors E_IO, E_MEMORY */
+enum status llama_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);
