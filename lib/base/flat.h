@@ -15,6 +15,10 @@ struct flat { int n, room; struct flat_pair *at; };
 const char *flat_value(const struct flat *, const char *key);
 void flat_fini(struct flat *);
 
+/** Add a value; its key is section.key. flat_join: that key. @errors E_FORMAT: a key of too many bytes; E_MEMORY */
+enum status flat_add(struct flat *, const char *section, const char *key, const char *value);
+enum status flat_join(char out[FLAT_KEY], const char *section, const char *key);
+
 /** @param out filled; call flat_fini also after an error  @errors E_MEMORY */
 enum status flat_json(const json_t *, struct flat *out);
 /** Sections, keys, and values in one line, or lists over lines. @errors E_FORMAT naming the line; E_MEMORY */

@@ -364,6 +364,89 @@ def tables():
                                                      flags=re.M)[1:], claim
 
 
+LLAMA = {"model_type": "llama", "num_hidden_layers": 4, "hidden_size": 512, "num_attention_heads": 8,
+         "num_key_value_heads": 2, "max_position_embeddings": 2048, "vocab_size": 32000, "intermediate_size": 1376,
+         "rms_norm_eps": 1e-6, "rope_theta": 500000.0, "tie_word_embeddings": True, "attention_dropout": 0.0,
+         "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1, "high_freq_factor": 4.0,
+                          "original_max_position_embeddings": 512}, "my_note": "\u00e9\n"}
+# (what, file, what is typed): kinds of files that --from reads
+FILES = [("config.json", json.dumps(LLAMA), ""),
+         ("config.json of a BERT", json.dumps({
+             "model_type": "bert", "num_hidden_layers": 2, "hidden_size": 128, "num_attention_heads": 2, "vocab_size":
+             30522, "intermediate_size": 512, "max_position_embeddings": 512}, indent=2), ""),
+         ("Megatron's arguments", "python pretrain_gpt.py --num-layers 8 --hidden-size 1024 --num-attention-heads 16 "
+          "--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 2 --global-batch-size 32 "
+          "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --bf16 --lr 1e-4 --vocab-size 50257\n", ""),
+         ("torchtitan's TOML", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\n"
+          "seq_len = 8192\n[parallelism]\ntensor_parallel_degree = 8\n", "dp=4"),
+         ("ds_config.json", json.dumps({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2,
+                                        "zero_optimization": {"stage": 2}, "bf16": {"enabled": True}}), "")]
+# (what, file, the keys that can be left out, what is the page's own in the refusal)
+REFUSED = [("two keys", json.dumps({**LLAMA, "hidden_act": "relu", "attention_bias": "yes"}),
+            ["hidden_act", "attention_bias"], None),
+           ("a type that nothing reads", '{"model_type": "mamba"}', [], None),
+           ("no JSON", '{"model_type": "llama",\n "hidden_size": 01}', [], r" is not JSON: .* at line 2$"),
+           ("YAML", "tokens:\n  sequence_length: 64\n", [],
+            r" is no JSON, TOML or script, and the page reads no YAML; ")]
+
+
+def check_pasted(page, program, path):
+    """A pasted file has the keys, options and bytes that --from has natively. A refused one changes nothing, until the
+    keys that are refused are left out."""
+    failures = []
+
+    def ask(text, *words):
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            found = native(program, ["show", *words, "--device", "cuda", "--cluster", "dgx-a100", "--from", file.name,
+                                     "--json"])
+        return found["out"], without_place(found["err"].replace(file.name, "pasted"))
+
+    def without_place(err):
+        return re.sub(r"^(E_[A-Z]+ \w+\.c):\d+ ", r"\1 ", err, flags=re.M)
+
+    def settle():
+        page.run("await new Promise(f => setTimeout(f, 50)); while (aside.busy) await new Promise(f => setTimeout(f, "
+                 "20));" + SETTLED)
+
+    def paste(text):
+        page.run(f"at('paste-text').value = {json.dumps(text)}; at('paste-read').click();")
+        settle()
+        said, buttons = page.run("return [at('keys').querySelector('pre').textContent, [...document."
+                                 "querySelectorAll('#keys button')].map(b => b.textContent)]")
+        return without_place(said), buttons
+
+    for what, text, typed in FILES:
+        page.open(path, typed)
+        said, buttons = paste(text)
+        words = ["--" + typed] if typed else []
+        table, memory = ask(text, "options", *words)[1], ask(text, "memory", *words, "--rank", "0")[0]
+        if said != table or table.count("\n") < 4 or buttons:
+            failures.append(f"{what}: {said!r} {buttons}, natively {table!r}")
+        if page.run("return shown.memory") != json.loads(memory):
+            failures.append(f"{what}: another memory than --from has natively")
+    page.open(path, "model=gpt2-124m&tp=2&heads=8")
+    for what, text, keys, own in REFUSED:
+        said, buttons = paste(text)
+        right = re.search(own, said, re.M) if own else said == ask(text, "options")[1]
+        if not right or buttons != ["Leave out " + key for key in keys]:
+            failures.append(f"{what}: {said!r} {buttons}")
+    if page.run("return location.hash") != "#model=gpt2-124m&tp=2&heads=8":
+        failures.append("a refused file changes what is set")
+    paste(REFUSED[0][1])
+    for _ in REFUSED[0][2]:
+        page.run("document.querySelector('#keys button').click();")
+        settle()
+    values = page.run("return state.values")
+    if values.get("layers") != "4" or values.get("tp") != "2" or "model" in values or values.get("heads") != "8":
+        failures.append(f"keys that are left out: {values}")
+    paste(FILES[1][1])
+    if "rope-theta" in page.run("return state.values"):
+        failures.append("options of the file before stay")
+    report("explorer_pasted_files", failures, f"{len(FILES)} kinds")
+
+
 TABLE = "lessons/07-pipelines/table/reference.txt"
 
 
@@ -425,6 +508,7 @@ def main():
         check_random(page, program, int(sys.argv[3]) if len(sys.argv) > 3 else 300)
         check_time(page, program)
         check_page(page, program, path)
+        check_pasted(page, program, path)
         check_controls(page, path)
         check_predictions(page, program, path)
         check_pinned(page, program, path)

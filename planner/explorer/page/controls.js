@@ -28,7 +28,7 @@ const controls = {
       const lines = options.filter(name => this.table[name]).map(name => this.line(name, names[name]));
       if (heading === FOLDED) {
         this.folded = element('details', {}, element('summary', {textContent: heading}), ...lines);
-        group.append(this.folded, this.more());
+        group.append(this.folded, this.more(), paste.form(() => this.onChange(null)));
       } else {
         group = element('fieldset', {}, element('legend', {textContent: heading}), ...lines);
         form.append(group);

@@ -70,11 +70,13 @@ function runCommand(module, args, files) {
       if (!(path in files) && !isDirectory(path)) return WASI_NOENT;
       bytesAt(result, 64).fill(0);
       bytesAt(result + 16, 1)[0] = path in files ? REGULAR : DIRECTORY;
+      setLong(result + 32, encoder.encode(files[path] ?? '').length);
       return WASI_OK;
     },
     fd_filestat_get(fd, result) {
       bytesAt(result, 64).fill(0);
       bytesAt(result + 16, 1)[0] = open.has(fd) && !(open.get(fd).path in files) ? DIRECTORY : REGULAR;
+      setLong(result + 32, open.get(fd)?.text?.length ?? 0);
       return WASI_OK;
     },
     fd_fdstat_get(fd, result) {
