@@ -1,11 +1,12 @@
 #!/bin/bash
 # Adapters of tools/oracle: each trains as the reference does and oracle check finds nothing, and of each bug planted in
-# one it names the tensor. PYTHON: one with torch, transformers and safetensors (default: that of tools/oracle/venv.py,
-# if it is there). ORACLE_PYTHON: one with deepspeed and megatron-core besides, for their rows (default: that of venv.py
-# --frameworks). BUILD: where the program is. Eight minutes of a processor; ONLY=WORD: rows with that word.
+# one it names the tensor; and scripts that are none of ours, as they are. PYTHON: one with torch, transformers,
+# safetensors and accelerate (default: that of tools/oracle/venv.py, if it is there). ORACLE_PYTHON: one with deepspeed
+# and megatron-core besides, for their rows (default: that of venv.py --frameworks). BUILD: where the program is. Twelve
+# minutes of a processor; ONLY=WORD: rows with that word.
 set -u -o pipefail
 trivium=$(cd "${BUILD:-build}" && pwd)/trivium || exit 1
-adapters=$PWD/tools/oracle rows=$PWD/tests/long/oracle_rows.py
+adapters=$PWD/tools/oracle parallel=$PWD/tests/long/oracle_script.py rows=$PWD/tests/long/oracle_rows.py
 venv=$PWD/build-bench-venv/bin/python
 zero=${ORACLE_PYTHON:-$PWD/build-oracle-venv/bin/python}
 work=$(mktemp -d)
@@ -21,6 +22,7 @@ if [ -z "$python" ]; then
     exit 0
 fi
 cd "$work" || exit 1
+report() { if [ "$2" = 0 ]; then echo "ok $1"; else echo "not ok $1 ${3-}"; fi; }
 
 make_reference() { # NAME OPTIONS...
     "$trivium" oracle record --out "$@" --log warn >log 2>&1 && return
@@ -37,7 +39,7 @@ row() {
     local kind=torch name
     name="oracle_$4$(printf '_%s' "$2" "$3" "${@:5}" | tr -d ' -')"
     [[ $name == *${ONLY-}* ]] || return 0
-    case $4 in deepspeed_zero | megatron_core) kind=$4 ;; esac
+    case $4 in deepspeed_zero | megatron_core | hf_tp) kind=$4 ;; esac
     echo "$1|$name|$2|$3|$4|${*:5}" >>"rows.$kind"
 }
 
@@ -64,10 +66,12 @@ for dtype in fp64 fp32 bf16; do
         for sequence in off on; do row right modules $ranks torch_tp --dtype $dtype --sequence $sequence; done
         for reference in gpt llama; do
             row right $reference $ranks torch_fsdp --dtype $dtype
+            [ $ranks = 2 ] || row right $reference 4 torch_fsdp --dtype $dtype --replicas 2
             for schedule in 1f1b gpipe; do
                 row right $reference $ranks torch_pp --dtype $dtype --schedule $schedule
             done
         done
+        row right modules $ranks hf_tp --dtype $dtype
         [ $dtype != fp32 ] || row right modules $ranks megatron_core
         for stage in 1 2 3; do
             [ $dtype = fp64 ] || row right gpt $ranks deepspeed_zero --dtype $dtype --stage $stage
@@ -108,6 +112,14 @@ step 1, norm: grad_norm|gpt|2|torch_fsdp|local-norm
 step 1, update: transformer.wte.weight.param|gpt|2|torch_fsdp|early-optimizer
 step 1, backward: transformer.wte.weight.grad|gpt|2|torch_fsdp|tied
 step 1, forward: transformer.drop.act|gpt|2|torch_fsdp|same-samples
+step 1, backward: transformer.ln_f.weight.grad|gpt|4|torch_fsdp|replicas-apart|--replicas 2
+step 1, forward, layer 1: model.layers.1.act|modules|2|hf_tp|no-reduce
+step 1, forward: model.embed_tokens.act|modules|2|hf_tp|vocabulary
+step 1, forward, layer 1: model.layers.1.self_attn.k_proj.act|modules|2|hf_tp|heads
+step 1, norm: grad_norm|modules|2|hf_tp|local-norm
+step 1, norm: grad_norm|modules|2|hf_tp|norm-twice
+step 1, update, layer 1: model.layers.1.input_layernorm.weight.moment1|modules|2|hf_tp|norms-drift
+step 1, backward: lm_head.weight.grad|modules|2|hf_tp|world
 step 1, forward, layer 1: model.layers.1.act|modules|2|torch_tp|no-reduce
 step 1, backward, layer 1: model.layers.1.post_attention_layernorm.act_grad|modules|2|torch_tp|no-reduce-back
 step 1, backward, layer 1: model.layers.1.post_attention_layernorm.weight.grad|modules|2|torch_tp|norms-apart|--sequence on
@@ -136,8 +148,55 @@ ROWS
 # ---- all of them; and one as a user starts it ----
 models=(transformers.models.gpt2.modeling_gpt2 transformers.models.llama.modeling_llama torch.distributed.fsdp)
 train "$python" torch "${models[@]}" torch.distributed.tensor.parallel torch.distributed.pipelining
+train "$python" hf_tp accelerate transformers.integrations.tensor_parallel "${models[@]}"
 train "$zero" deepspeed_zero deepspeed "${models[@]}"
 train "$zero" megatron_core megatron.core.models.gpt.gpt_model "${models[@]}"
+# ---- a script as it is: the page's, with what stands there (docs/oracle.md) ----
+# shellcheck disable=SC2016 # the page's marks
+if [[ oracle_script == *${ONLY-}* ]]; then
+    "$python" -B - "$adapters/../package" "$PWD/site/trivium" <<'P'
+import importlib.machinery, importlib.util, sys
+loader = importlib.machinery.SourceFileLoader("package", sys.argv[1])
+package = importlib.util.module_from_spec(importlib.util.spec_from_loader("package", loader))
+loader.exec_module(package)
+package.write_python(sys.argv[2])
+P
+    mkdir site/trivium/bin && ln -s "$trivium" site/trivium/bin/trivium
+    sed '1,/^## A script of your own/d; /^## /,$d' "$adapters/../../docs/oracle.md" >section
+    sed -n '/^```python/,/^```/p' section | sed '1d;$d' >train.py
+    script() { PYTHONPATH=site PYTHONWARNINGS=ignore "$@"; }
+    on_ranks() {
+        rm -rf run
+        script "$python" -m torch.distributed.run --nproc-per-node "$1" --master-port $((20000 + RANDOM % 20000)) \
+            "${@:2}" >log 2>&1
+        script "$python" -m trivium.oracle check run mine >out 2>&1
+    }
+    script "$python" -m trivium.oracle reference mine train.py >out 2>&1 && grep -q '5 steps, 86 tensors' out
+    report oracle_script_makes_its_reference $? "$(tail -1 out)"
+    on_ranks 2 train.py && grep -q '^all right: 430 tensors' out && grep -q '^calls: .* alike' out
+    report oracle_script_on_two_ranks_is_right $? "$(head -1 out)"
+    BUG=1 on_ranks 2 train.py
+    [ $? = 1 ] && [ "$(grep -A 4 '^    first wrong' section | sed 's/^    //')" = "$(head -5 out)" ]
+    report oracle_script_has_the_bug_of_the_page $? "$(head -5 out)"
+    rm -rf mine
+    script "$python" -m trivium.oracle reference mine "$parallel" >out 2>&1
+    for how in ddp strided accumulate fsdp; do
+        HOW=$how on_ranks 2 "$parallel" && grep -q '^all right: 600 tensors' out
+        report "oracle_script_is_right_by_$how" $? "$(head -1 out)"
+    done
+    while IFS='|' read -r wanted bug how; do
+        HOW=$how BUG=$bug on_ranks 2 "$parallel"
+        grep -qxF "first wrong: $wanted" out
+        report "oracle_script_names_$bug" $? "$(head -1 out)"
+    done <<'ROWS'
+step 1, backward: blocks.1.up.bias.grad|unsynced|ddp
+step 1, backward: blocks.1.up.weight.grad|thousandth|ddp
+step 1, loss: loss|accumulated|accumulate
+step 1, update: lr|rate|fsdp
+step 1, update: tokens.weight.param|decay|ddp
+step 1, forward: tokens.act|neighbors|strided
+ROWS
+fi
 if [[ oracle_torchrun == *${ONLY-}* ]]; then
     rm -rf run
     "$python" -m torch.distributed.run --nproc-per-node 2 --master-port $((20000 + RANDOM % 20000)) \

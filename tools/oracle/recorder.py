@@ -24,6 +24,11 @@ import re
 import safetensors.torch
 import torch
 
+try:
+    from .calls import Calls
+except ImportError:                                     # in a checkout: a file next to this one
+    from calls import Calls
+
 WRAPPERS = re.compile(r"\b(module|_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 
 
@@ -140,7 +145,6 @@ class Recorder:
             raise FileExistsError(f"{folder} has a recording: give another folder, or remove it")
         self.calls = None
         if calls and torch.distributed.is_available() and torch.distributed.is_initialized():
-            from calls import Calls
             self.calls = Calls(folder, rank)
             self.calls.__enter__()
             atexit.register(self.calls.__exit__, None, None, None)
@@ -227,7 +231,7 @@ class Recorder:
 
     def step(self, optimizer=None, **numbers):
         """After optimizer.step(): the numbers given (loss, grad_norm), weights and moments. Writes the step."""
-        if optimizer:
+        if optimizer and "lr" not in numbers:
             numbers["lr"] = optimizer.param_groups[0]["lr"]
         for name, value in numbers.items():
             self.keep(name, torch.as_tensor(float(value), dtype=torch.float64).reshape(1))
@@ -242,8 +246,11 @@ class Recorder:
         os.makedirs(f"{self.folder}/step-{self.n}", exist_ok=True)
         safetensors.torch.save_file(self.kept, f"{self.folder}/step-{self.n}/rank-{self.rank}.safetensors",
                                     self.metadata)
-        self.kept, self.metadata = {}, {}
         if self.rank == 0:
             with open(f"{self.folder}/recording.json", "w") as f:
-                json.dump({"format": "trivium-recording", "version": 1, "by": f"{self.by} {torch.__version__}",
-                           "dtype": self.dtype, "steps": self.n}, f)
+                json.dump(self.head(), f)
+        self.kept, self.metadata = {}, {}
+
+    def head(self):
+        return {"format": "trivium-recording", "version": 1, "by": f"{self.by} {torch.__version__}",
+                "dtype": self.dtype, "steps": self.n}

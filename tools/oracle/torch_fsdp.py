@@ -1,9 +1,10 @@
 """PyTorch's FSDP2 (fully_shard) over gloo, each block a group of its own:
 
-    torchrun --nproc-per-node 2 torch_fsdp.py REFERENCE RUN [--dtype fp64|fp32|bf16] [--micro-batch N] [--plant BUG]
+    torchrun --nproc-per-node 2 torch_fsdp.py REFERENCE RUN [--replicas N] [--dtype ...] [--plant BUG]
 
-Each rank trains on its own share of the batch: rank r of n has samples r B/n and on. Parameters, gradients and moments
-are DTensors: a rank records the rows that it has. bf16: blocks compute in bf16, gradients are reduced in fp32."""
+--replicas 2: HSDP, two copies of the shards, whose gradients are summed over both after they are reduced. Each rank
+trains on its own share of the batch: rank r of n has samples r B/n and on. Parameters, gradients and moments are
+DTensors: a rank records the rows that it has. bf16: blocks compute in bf16, gradients are reduced in fp32."""
 import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -19,13 +20,15 @@ BUGS = {
     "early-optimizer": "the optimizer is made before sharding, so it has parameters that the model no longer has",
     "tied": "the head has its own copy of the embedding, which is not updated with it",
     "same-samples": "all ranks train on the first rank's samples",
+    "replicas-apart": "HSDP's mesh has shards alone: replicas never sum their gradients (needs --replicas 2)",
 }
 
 
 def shard(model, a):
     """Blocks, and what is left over."""
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if a.dtype == "bf16" else MixedPrecisionPolicy()
-    mesh = init_device_mesh("cpu", (a.ranks,))
+    mesh = init_device_mesh("cpu", (a.replicas, a.ranks // a.replicas), mesh_dim_names=("replicas", "shards"))
+    mesh = mesh if a.replicas > 1 and a.plant != "replicas-apart" else mesh["shards"]
     inner = model.base_model
     for number, block in enumerate(inner.h if hasattr(inner, "h") else inner.layers):
         norms = {p for p in block.parameters() if p.dim() == 1} if a.plant == "unsynced" and number == 1 else set()
@@ -39,7 +42,7 @@ def shard(model, a):
 
 
 def main():
-    a = start(__doc__, BUGS)
+    a = start(__doc__, BUGS, replicas=[1, 2])
     reference = a.reference
     model = reference.load(DTYPES[a.dtype])
     if a.plant == "tied":

@@ -14,7 +14,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench"))
 from torch_venv import ROOT, torch_python, why_not  # noqa: E402
 
-NEEDS = ["transformers", "safetensors", "numpy"]
+NEEDS = ["transformers", "safetensors", "numpy", "accelerate"]
 # Neither asks for a certain release of PyTorch, and both reach into it: these go together.
 TORCH = "torch==2.15.0"
 FRAMEWORKS = ["transformers==5.24.0", "safetensors==0.8.0", "numpy==2.4.6", "einops==0.8.2", "hjson==3.1.0",
@@ -38,7 +38,7 @@ def has(python, code, *words, check=False):
 
 def with_transformers():
     python = torch_python()
-    if python and not has(python, "import transformers, safetensors.torch"):
+    if python and not has(python, "import accelerate, transformers, safetensors.torch"):
         print("transformers goes there, too", file=sys.stderr, flush=True)
         pip(python, *NEEDS)
     return python
