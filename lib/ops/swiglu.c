@@ -20,26 +20,11 @@ DECLARE_KERNELS_FB(swiglu, cuda);
 DECLARE_KERNELS_FB(geglu, cpu);
 DECLARE_KERNELS_FB(geglu, cuda);
 
-const struct op op_swiglu = {
-    .name = "swiglu",
-    .typing = TYPING_LOCAL,
-    .mixes = "2",
-    .shape = gated_shape,
-    .needs = {.bi_in = IN(0)},
-    .has_backward_input = true,
-    .backward_over_in = true,
-    .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FB(swiglu, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(swiglu, cuda))},
-};
+#define GATED_UNIT(f)                                                                                                  \
+    {                                                                                                                  \
+        .name = #f, .typing = TYPING_LOCAL, .mixes = "2", .shape = gated_shape, .needs = {.bi_in = IN(0)},             \
+        .has_backward_input = true, .backward_over_in = true, .cost = cost_traffic,                                    \
+        .kernels = {[DEVICE_CPU] = KERNELS_FB(f, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(f, cuda))},                \
+    }
 
-const struct op op_geglu = {
-    .name = "geglu",
-    .typing = TYPING_LOCAL,
-    .mixes = "2",
-    .shape = gated_shape,
-    .needs = {.bi_in = IN(0)},
-    .has_backward_input = true,
-    .backward_over_in = true,
-    .cost = cost_traffic,
-    .kernels = {[DEVICE_CPU] = KERNELS_FB(geglu, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(geglu, cuda))},
-};
+const struct op op_swiglu = GATED_UNIT(swiglu), op_geglu = GATED_UNIT(geglu);

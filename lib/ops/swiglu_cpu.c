@@ -11,88 +11,69 @@ kernel CPU(swiglu_forward), CPU(swiglu_backward_input), CPU(geglu_forward), CPU(
 /* Elements per vector iteration. For bf16 a compiler would choose twice as many, and run out of registers. */
 enum { AT_ONCE = 64 / sizeof(real) };
 
+/* Loops over a row are compiled for each gate. */
+enum gate { SILU, GELU };
+#define FOR_GATE static inline __attribute__((always_inline))
+
 struct logistic { real s, one_minus_s; };
 
-static inline struct logistic logistic_of(real x) {
+/* s(x), or with gelu s(2v). */
+FOR_GATE struct logistic logistic_of(enum gate gate, real x) {
+    if (gate == GELU) x = 2 * (real)GELU_SQRT_2_OVER_PI * (x + (real)GELU_CUBIC * x * x * x);
     real e = real_exp(x < 0 ? x : -x), large = 1 / (1 + e), small = e * large;
     return (struct logistic){x < 0 ? small : large, x < 0 ? large : small};
 }
 
-enum status CPU(swiglu_forward)(const struct call *call) {
+FOR_GATE void row_forward(enum gate gate, elem *y, const elem *a, const elem *u, int64_t K) {
+#pragma omp simd simdlen(AT_ONCE)
+    for (int64_t k = 0; k < K; k++) y[k] = store(load(a[k]) * logistic_of(gate, load(a[k])).s * load(u[k]));
+}
+
+FOR_GATE void row_backward(enum gate gate, const elem *a, const elem *u, const elem *dy, elem *da, elem *du, int64_t K,
+                           int add) {
+#pragma omp simd simdlen(AT_ONCE)
+    for (int64_t k = 0; k < K; k++) {
+        real x = load(a[k]), up = load(u[k]), d = load(dy[k]);
+        struct logistic l = logistic_of(gate, x);
+        real slope = (real)GELU_SQRT_2_OVER_PI * (1 + 3 * (real)GELU_CUBIC * x * x);   /* of v */
+        real dx = gate == GELU ? d * up * (l.s + 2 * x * l.s * l.one_minus_s * slope)
+                               : d * up * l.s * (1 + x * l.one_minus_s);
+        put(da + k, dx, add);
+        put(du + k, d * x * l.s, add);
+    }
+}
+
+static enum status forward(const struct call *call, enum gate gate) {
     const elem *x = call->in[0].data;
     elem *y = call->out[0].data;
     const struct shape *shape = &call->out[0].type->shape;
     int64_t K = shape->axis[shape->n_axes - 1].n, R = shape_n(shape) / K;
 #pragma omp parallel for
     for (int64_t r = 0; r < R; r++) {
-        const elem *a = x + 2 * r * K, *u = a + K;
-#pragma omp simd simdlen(AT_ONCE)
-        for (int64_t k = 0; k < K; k++) y[r * K + k] = store(load(a[k]) * logistic_of(load(a[k])).s * load(u[k]));
+        const elem *a = x + 2 * r * K;
+        if (gate == GELU) row_forward(GELU, y + r * K, a, a + K, K);
+        else row_forward(SILU, y + r * K, a, a + K, K);
     }
     return OK;
 }
 
-static void row_backward(const elem *a, const elem *u, const elem *dy, elem *da, elem *du, int64_t K, int add) {
-#pragma omp simd simdlen(AT_ONCE)
-    for (int64_t k = 0; k < K; k++) {
-        real gate = load(a[k]), up = load(u[k]), d = load(dy[k]);
-        struct logistic l = logistic_of(gate);
-        put(da + k, d * up * l.s * (1 + gate * l.one_minus_s), add);
-        put(du + k, d * gate * l.s, add);
-    }
-}
-
-enum status CPU(swiglu_backward_input)(const struct call *call) {
+static enum status backward_input(const struct call *call, enum gate gate) {
     const elem *x = call->in[0].data, *dy = call->dout[0].data;
     elem *dx = call->din[0].data;
     const struct shape *shape = &call->out[0].type->shape;
     int64_t K = shape->axis[shape->n_axes - 1].n, R = shape_n(shape) / K;
     int add = accumulates(call, 0);
-#pragma omp parallel for
-    for (int64_t r = 0; r < R; r++)
-        row_backward(x + 2 * r * K, x + (2 * r + 1) * K, dy + r * K, dx + 2 * r * K, dx + (2 * r + 1) * K, K, add);
-    return OK;
-}
-
-/* ---- with gelu ---- */
-
-static inline struct logistic logistic_of_2v(real x) {
-    return logistic_of(2 * (real)GELU_SQRT_2_OVER_PI * (x + (real)GELU_CUBIC * x * x * x));
-}
-
-enum status CPU(geglu_forward)(const struct call *call) {
-    const elem *x = call->in[0].data;
-    elem *y = call->out[0].data;
-    const struct shape *shape = &call->out[0].type->shape;
-    int64_t K = shape->axis[shape->n_axes - 1].n, R = shape_n(shape) / K;
 #pragma omp parallel for
     for (int64_t r = 0; r < R; r++) {
-        const elem *a = x + 2 * r * K, *u = a + K;
-#pragma omp simd simdlen(AT_ONCE)
-        for (int64_t k = 0; k < K; k++) y[r * K + k] = store(load(a[k]) * logistic_of_2v(load(a[k])).s * load(u[k]));
+        const elem *a = x + 2 * r * K;
+        elem *da = dx + 2 * r * K;
+        if (gate == GELU) row_backward(GELU, a, a + K, dy + r * K, da, da + K, K, add);
+        else row_backward(SILU, a, a + K, dy + r * K, da, da + K, K, add);
     }
     return OK;
 }
 
-static void gelu_row_backward(const elem *a, const elem *u, const elem *dy, elem *da, elem *du, int64_t K, int add) {
-#pragma omp simd simdlen(AT_ONCE)
-    for (int64_t k = 0; k < K; k++) {
-        real gate = load(a[k]), up = load(u[k]), d = load(dy[k]);
-        struct logistic l = logistic_of_2v(gate);
-        real slope = (real)GELU_SQRT_2_OVER_PI * (1 + 3 * (real)GELU_CUBIC * gate * gate);
-        put(da + k, d * up * (l.s + 2 * gate * l.s * l.one_minus_s * slope), add);
-        put(du + k, d * gate * l.s, add);
-    }
-}
-
-enum status CPU(geglu_backward_input)(const struct call *call) {
-    const elem *x = call->in[0].data, *dy = call->dout[0].data;
-    elem *dx = call->din[0].data;
-    const struct shape *shape = &call->out[0].type->shape;
-    int64_t K = shape->axis[shape->n_axes - 1].n, R = shape_n(shape) / K;
-    int add = accumulates(call, 0);
-#pragma omp parallel for
-    for (int64_t r = 0; r < R; r++)
-        gelu_row_backward(x + 2 * r * K, x + (2 * r + 1) * K, dy + r * K, dx + 2 * r * K, dx + (2 * r + 1) * K, K, add);
-    return OK;
-}
+enum status CPU(swiglu_forward)(const struct call *call) { return forward(call, SILU); }
+enum status CPU(swiglu_backward_input)(const struct call *call) { return backward_input(call, SILU); }
+enum status CPU(geglu_forward)(const struct call *call) { return forward(call, GELU); }
+enum status CPU(geglu_backward_input)(const struct call *call) { return backward_input(call, GELU); }

@@ -14,22 +14,39 @@ __device__ static inline real logistic(real x) { return __fdividef(1, 1 + __expf
 __device__ static inline real logistic(real x) { return 1 / (1 + exp(-x)); }
 #endif
 
+/* s(a), or with gelu s(2v). */
+template <bool GELU> __device__ static inline real gate_logistic(real a) {
+    return logistic(GELU ? 2 * (real)GELU_SQRT_2_OVER_PI * (a + (real)GELU_CUBIC * a * a * a) : a);
+}
+/* 1 - s(a); with gelu s(-2v), no difference of nearly equal numbers. */
+template <bool GELU> __device__ static inline real gate_rest(real a, real s) {
+    return GELU ? gate_logistic<GELU>(-a) : 1 - s;
+}
+/* da, from gradient = dy u. */
+template <bool GELU> __device__ static inline real gate_gradient(real gradient, real a, real s, real rest) {
+    if constexpr (!GELU) return gradient * s * (1 + a * rest);
+    return gradient * (s + a * s * rest * (2 * (real)GELU_SQRT_2_OVER_PI * (1 + 3 * (real)GELU_CUBIC * a * a)));
+}
+
+template <bool GELU>
 __global__ static void __launch_bounds__(ROW_THREADS)
-swiglu_forward_warp_per_row(elem *y, const elem *x, int64_t R, int K, int packed) {
+gated_forward_warp_per_row(elem *y, const elem *x, int64_t R, int K, int packed) {
     FOR_ROWS_OF_WARP(r, R) {
         const elem *a = x + 2 * r * K, *u = a + K;
         for (int c = threadIdx.x % 32 * GROUP; c < K; c += WARP_COLUMNS) {
             group gate = group_load(a, c, K, packed), up = group_load(u, c, K, packed);
             real v[GROUP];
-            for (int j = 0; j < GROUP; j++) v[j] = load(gate.x[j]) * logistic(load(gate.x[j])) * load(up.x[j]);
+            for (int j = 0; j < GROUP; j++)
+                v[j] = load(gate.x[j]) * gate_logistic<GELU>(load(gate.x[j])) * load(up.x[j]);
             group_put(y + r * K, c, K, packed, v, 0);
         }
     }
 }
 
 /* dx may be x, because a lane reads its elements of both halves before it writes them. */
+template <bool GELU>
 __global__ static void __launch_bounds__(ROW_THREADS)
-swiglu_backward_warp_per_row(elem *dx, const elem *dy, const elem *x, int64_t R, int K, int packed, int accumulate) {
+gated_backward_warp_per_row(elem *dx, const elem *dy, const elem *x, int64_t R, int K, int packed, int accumulate) {
     FOR_ROWS_OF_WARP(r, R) {
         const elem *a = x + 2 * r * K, *u = a + K;
         for (int c = threadIdx.x % 32 * GROUP; c < K; c += WARP_COLUMNS) {
@@ -37,50 +54,9 @@ swiglu_backward_warp_per_row(elem *dx, const elem *dy, const elem *x, int64_t R,
                   d = group_load(dy + r * K, c, K, packed);
             real da[GROUP], du[GROUP];
             for (int j = 0; j < GROUP; j++) {
-                real g = load(gate.x[j]), s = logistic(g), gradient = load(d.x[j]);
-                da[j] = gradient * load(up.x[j]) * s * (1 + g * (1 - s));
-                du[j] = gradient * g * s;
-            }
-            group_put(dx + 2 * r * K, c, K, packed, da, accumulate);
-            group_put(dx + (2 * r + 1) * K, c, K, packed, du, accumulate);
-        }
-    }
-}
-
-/* ---- with gelu ---- */
-
-__device__ static inline real logistic_of_2v(real x) {
-    return logistic(2 * (real)GELU_SQRT_2_OVER_PI * (x + (real)GELU_CUBIC * x * x * x));
-}
-__device__ static inline real slope_of_2v(real x) {
-    return 2 * (real)GELU_SQRT_2_OVER_PI * (1 + 3 * (real)GELU_CUBIC * x * x);
-}
-
-__global__ static void __launch_bounds__(ROW_THREADS)
-geglu_forward_warp_per_row(elem *y, const elem *x, int64_t R, int K, int packed) {
-    FOR_ROWS_OF_WARP(r, R) {
-        const elem *a = x + 2 * r * K, *u = a + K;
-        for (int c = threadIdx.x % 32 * GROUP; c < K; c += WARP_COLUMNS) {
-            group gate = group_load(a, c, K, packed), up = group_load(u, c, K, packed);
-            real v[GROUP];
-            for (int j = 0; j < GROUP; j++) v[j] = load(gate.x[j]) * logistic_of_2v(load(gate.x[j])) * load(up.x[j]);
-            group_put(y + r * K, c, K, packed, v, 0);
-        }
-    }
-}
-
-/* rest: 1 - s, without a difference of nearly equal numbers. */
-__global__ static void __launch_bounds__(ROW_THREADS)
-geglu_backward_warp_per_row(elem *dx, const elem *dy, const elem *x, int64_t R, int K, int packed, int accumulate) {
-    FOR_ROWS_OF_WARP(r, R) {
-        const elem *a = x + 2 * r * K, *u = a + K;
-        for (int c = threadIdx.x % 32 * GROUP; c < K; c += WARP_COLUMNS) {
-            group gate = group_load(a, c, K, packed), up = group_load(u, c, K, packed),
-                  d = group_load(dy + r * K, c, K, packed);
-            real da[GROUP], du[GROUP];
-            for (int j = 0; j < GROUP; j++) {
-                real g = load(gate.x[j]), s = logistic_of_2v(g), rest = logistic_of_2v(-g), gradient = load(d.x[j]);
-                da[j] = gradient * load(up.x[j]) * (s + g * s * rest * slope_of_2v(g));
+                real g = load(gate.x[j]), s = gate_logistic<GELU>(g), rest = gate_rest<GELU>(g, s),
+                     gradient = load(d.x[j]);
+                da[j] = gate_gradient<GELU>(gradient * load(up.x[j]), g, s, rest);
                 du[j] = gradient * g * s;
             }
             group_put(dx + 2 * r * K, c, K, packed, da, accumulate);
@@ -97,34 +73,23 @@ static int64_t row_length(const struct call *call) {
     return y->axis[y->n_axes - 1].n;
 }
 
-enum status CUDA(swiglu_forward)(const struct call *call) {
+template <bool GELU> static enum status forward(const struct call *call) {
     const elem *x = (const elem *)call->in[0].data;
     elem *y = (elem *)call->out[0].data;
     int64_t K = row_length(call), R = type_n(call->out[0].type) / K;
-    return LAUNCHED(swiglu_forward_warp_per_row, row_grid(R), ROW_THREADS, 0, stream_of(call), y, x, R, (int)K,
+    return LAUNCHED(gated_forward_warp_per_row<GELU>, row_grid(R), ROW_THREADS, 0, stream_of(call), y, x, R, (int)K,
                     packs(K, x, y, NULL, NULL));
 }
 
-enum status CUDA(swiglu_backward_input)(const struct call *call) {
+template <bool GELU> static enum status backward_input(const struct call *call) {
     const elem *x = (const elem *)call->in[0].data, *dy = (const elem *)call->dout[0].data;
     elem *dx = (elem *)call->din[0].data;
     int64_t K = row_length(call), R = type_n(call->out[0].type) / K;
-    return LAUNCHED(swiglu_backward_warp_per_row, row_grid(R), ROW_THREADS, 0, stream_of(call), dx, dy, x, R, (int)K,
-                    packs(K, x, dy, dx, NULL), accumulates(call, 0));
+    return LAUNCHED(gated_backward_warp_per_row<GELU>, row_grid(R), ROW_THREADS, 0, stream_of(call), dx, dy, x, R,
+                    (int)K, packs(K, x, dy, dx, NULL), accumulates(call, 0));
 }
 
-enum status CUDA(geglu_forward)(const struct call *call) {
-    const elem *x = (const elem *)call->in[0].data;
-    elem *y = (elem *)call->out[0].data;
-    int64_t K = row_length(call), R = type_n(call->out[0].type) / K;
-    return LAUNCHED(geglu_forward_warp_per_row, row_grid(R), ROW_THREADS, 0, stream_of(call), y, x, R, (int)K,
-                    packs(K, x, y, NULL, NULL));
-}
-
-enum status CUDA(geglu_backward_input)(const struct call *call) {
-    const elem *x = (const elem *)call->in[0].data, *dy = (const elem *)call->dout[0].data;
-    elem *dx = (elem *)call->din[0].data;
-    int64_t K = row_length(call), R = type_n(call->out[0].type) / K;
-    return LAUNCHED(geglu_backward_warp_per_row, row_grid(R), ROW_THREADS, 0, stream_of(call), dx, dy, x, R, (int)K,
-                    packs(K, x, dy, dx, NULL), accumulates(call, 0));
-}
+enum status CUDA(swiglu_forward)(const struct call *call) { return forward<false>(call); }
+enum status CUDA(swiglu_backward_input)(const struct call *call) { return backward_input<false>(call); }
+enum status CUDA(geglu_forward)(const struct call *call) { return forward<true>(call); }
+enum status CUDA(geglu_backward_input)(const struct call *call) { return backward_input<true>(call); }
