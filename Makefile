@@ -198,6 +198,12 @@ $(B)/bench-disk: $(call obj,tools/bench/disk.c) $(LIB_O)
 	$(if $(V),,@echo "LINK $@")
 	$(Q)$(CC) -o $@ $^ $(LIBS)
 
+# Every collective by size, as nccl-tests prints it (tools/cluster-check); with the CUDA device in builds that have it
+bench-collectives: $(B)/bench-collectives$(VARIANT)
+$(B)/bench-collectives$(VARIANT): $(call obj,tools/bench/collectives.c) $(LIB_O)
+	$(if $(V),,@echo "LINK $@")
+	$(Q)$(CC) -o $@ $^ $(LIBS)
+
 # How long survivors of a killed rank need to agree; tools/bench/elastic.py --survivors
 bench-survive: $(B)/bench-survive
 $(B)/bench-survive: $(call obj,tools/bench/survive.c) $(LIB_O)
@@ -553,6 +559,6 @@ include tools/teach.mk
 clean:
 	rm -rf build build-*
 
-.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm bench-survive figures \
+.PHONY: build nano examples bench bench-allreduce bench-disk bench-gemm bench-collectives bench-survive figures \
     bench-kernels bench-step help deps demo check check-build check-more check-kernels kernels-build cover-build \
     cuda-kernels check-all check-mutants check-lessons docs explorer fuzz check-deps sizes install uninstall dist clean

@@ -1,12 +1,13 @@
 #!/bin/bash
 # configs/trivium.sbatch, with stand-ins for Slurm's commands: what it starts, when it starts it again, when it has
-# itself queued, when it gives up. REAL=1: under a real Slurm of one node, whose daemons run on loopback with a key,
-# ports and state of their own. Run from the project's root.
+# itself queued, when it gives up. REAL=1: under a real Slurm of three nodes, all of them this machine, whose daemons
+# run on loopback with a key, ports and state of their own; there trivium-elastic.sbatch and tools/cluster-check, too;
+# REAL=elastic: only that. Run from the project's root.
 set -u -o pipefail
 script=$PWD/configs/trivium.sbatch
 work=$(mktemp -d)
 trap '[ ! -e slurm.conf ] || stop_daemons; rm -rf "$work"' EXIT
-trivium=$PWD/${BUILD:-build}/trivium text=$PWD/configs/demo.txt
+root=$PWD trivium=$PWD/${BUILD:-build}/trivium text=$PWD/configs/demo.txt
 cd "$work" || exit 1
 
 stop_daemons() {
@@ -14,7 +15,7 @@ stop_daemons() {
     scancel --full --signal=KILL --state=RUNNING 2>/dev/null
     scancel --state=PENDING 2>/dev/null
     sleep 1
-    for name in slurmd slurmctld munged; do
+    for name in slurmd.n1 slurmd.n2 slurmd.n3 slurmctld munged; do
         [ -s $name.pid ] && kill "$(cat $name.pid)" && while kill -0 "$(cat $name.pid)"; do sleep 0.1; done
     done 2>/dev/null
 }
@@ -22,18 +23,19 @@ stop_daemons() {
 start_daemons() {
     local port=$((20000 + RANDOM % 20000))
     export SLURM_CONF=$work/slurm.conf
-    chmod 755 . && mkdir state spool && head -c 128 /dev/urandom >key && chmod 600 key
+    chmod 755 . && mkdir state && head -c 128 /dev/urandom >key && chmod 600 key
     munged --force --key-file="$work/key" --socket="$work/socket" --pid-file="$work/munged.pid" \
         --log-file="$work/munged.log" --seed-file="$work/seed" || return 1
     printf '%s\n' ClusterName=trivium "SlurmctldHost=$(hostname)(127.0.0.1)" SlurmUser=root SlurmdUser=root \
-        "AuthInfo=socket=$work/socket,cred_expire=10" SlurmctldPort=$port SlurmdPort=$((port + 1)) \
-        SlurmctldPidFile="$work/slurmctld.pid" SlurmdPidFile="$work/slurmd.pid" SlurmctldLogFile="$work/slurmctld.log" \
-        SlurmdLogFile="$work/slurmd.log" StateSaveLocation="$work/state" SlurmdSpoolDir="$work/spool" \
+        "AuthInfo=socket=$work/socket,cred_expire=10" SlurmctldPort=$port SlurmctldPidFile="$work/slurmctld.pid" \
+        SlurmdPidFile="$work/slurmd.%n.pid" SlurmctldLogFile="$work/slurmctld.log" \
+        SlurmdLogFile="$work/slurmd.%n.log" StateSaveLocation="$work/state" SlurmdSpoolDir="$work/spool.%n" \
         ProctrackType=proctrack/linuxproc TaskPlugin=task/none SelectType=select/cons_tres \
         SelectTypeParameters=CR_CPU ReturnToService=2 SlurmdParameters=config_overrides KillWait=5 \
-        "NodeName=$(hostname) NodeAddr=127.0.0.1 CPUs=8" PartitionName=all\ Nodes=ALL\ Default=YES >slurm.conf
-    slurmctld -c && slurmd -c || return 1
-    for ((i = 0; i < 100; i++)); do [ "$(sinfo -h -o %t)" = idle ] && return; sleep 0.1; done
+        "NodeName=n[1-3] NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + 3))] CPUs=8" \
+        PartitionName=all\ Nodes=ALL\ Default=YES >slurm.conf
+    slurmctld -c && slurmd -c -N n1 && slurmd -c -N n2 && slurmd -c -N n3 || return 1
+    for ((i = 0; i < 100; i++)); do [ "$(sinfo -h -o '%t %D')" = 'idle 3' ] && return; sleep 0.1; done
     return 1
 }
 field() { scontrol show job "$1" | grep -oE "\b$2=[^ ]*" | cut -d= -f2; }
@@ -49,7 +51,7 @@ ends() { # JOB STATE: in ten minutes
 }
 judge_job() { # CODE NAME JOB
     if [ "$1" = 0 ]; then echo "ok $2"; else echo "not ok $2" && { scontrol show job "$3"; cat -- *-"$3".out; tail \
-        slurmd.log; } 2>&1 | sed 's/^/#   /'; fi
+        -qn 5 slurmd.*.log; } 2>&1 | sed 's/^/#   /'; fi
 }
 # The loss of each step; a step that comes again has the same one
 losses() { sed -n 's/.*"step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/p' "$1" | sort -nu; }
@@ -57,10 +59,14 @@ like_whole() { # SAVE: each step with the loss of the run that nothing has stopp
     [ "$(losses "$1.jsonl")" = "$(losses whole.jsonl)" ] && [ "$(losses whole.jsonl | wc -l)" = "$steps" ] &&
         diff -r "whole/$(cat whole/latest)" "$1/$(cat whole/latest)"
 }
-real() {
-    local job start model="--data $text --layers 2 --hidden 64 --heads 4 --seq 32 --global-batch 8 --dropout 0.1 \
---lr 1e-3 --val-fraction 0 --eval-every 0 --log quiet" edited=(-e /gpus-per-node/d -e /cpus-per-task=/d)
-    export TRIVIUM=$trivium BACKOFF=1 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader
+# What all jobs train; each part goes on from nothing of the others
+train_options() {
+    model="--data $text --layers 2 --hidden 64 --heads 4 --seq 32 --global-batch 8 --dropout 0.1 --lr 1e-3 \
+--val-fraction 0 --eval-every 0 --log quiet"
+    export TRIVIUM=$trivium BACKOFF=1 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader OMPI_MCA_mpi_yield_when_idle=1
+}
+jobs_of_one_node() {
+    local job start model=$model edited=(-e /gpus-per-node/d -e /cpus-per-task=/d)
     # time for 40 s of steps, which the first allocation does not have
     start=$(date +%s%N)
     # shellcheck disable=SC2086 # several words
@@ -95,12 +101,46 @@ real() {
         [ "$(losses srun.jsonl | wc -l)" = 200 ]
     judge_job $? slurm_gives_launch_its_ranks "$job"
 }
+cluster_check() {
+    local job
+    job=$(sbatch --parsable --nodes=1 --ntasks=8 --output=%x-%j.out --job-name=check \
+        --wrap "BUILD=${trivium%/*} $root/tools/cluster-check --short --to $work/checked")
+    ends "$job" COMPLETED && [ "$(grep -c '^ok    losses .*at most 1e-10$' check-"$job".out)" = 10 ] &&
+        grep -q 'by srun --mpi=pmix' check-"$job".out && grep -q '^ok    plan .*measured ones$' checked/report.txt &&
+        [ "$(grep -c '^# *Rank' checked/all_reduce.txt)" = 8 ]
+    judge_job $? slurm_cluster_check_on_eight_ranks "$job"
+}
+# A node's agent is killed: the spares of the third node go on, and the losses are those of a run that loses no node
+elastic() {
+    local job agent options="$model --dp 4 --zero 1 --steps 400"
+    # shellcheck disable=SC2086 # several words
+    "$trivium" launch -n 4 --comm-transport direct train $options --metrics calm.jsonl >out 2>&1
+    # shellcheck disable=SC2016 # the script's own variable
+    options+=' --replicate-every 1 --save-every 50 --metrics "$SAVE.jsonl"'
+    sed -e /gpus-per-node/d -e "s|^TRAIN=.*|TRAIN=($options)|" "${script%.sbatch}-elastic.sbatch" >elastic.sbatch
+    job=$(SAVE=elastic MEET_HOST=127.0.0.1 PER_NODE=2 SPARES=2 LEAST=4 sbatch --parsable --output=%x-%j.out \
+        --job-name=elastic --time=5 elastic.sbatch --threads 1)
+    for ((i = 0; i < 600; i++)); do grep -q '"step":20,' elastic.jsonl 2>/dev/null && break; sleep 0.1; done
+    for agent in $(pgrep -fx "$trivium agent"); do
+        grep -qz '^SLURMD_NODENAME=n1$' "/proc/$agent/environ" && kill -KILL "$agent" && break
+    done
+    ends "$job" COMPLETED && grep -q 'host n1 .*epoch 1' elastic-"$job".out &&
+        [ "$(losses elastic.jsonl)" = "$(losses calm.jsonl)" ] && [ "$(losses calm.jsonl | wc -l)" = 400 ]
+    judge_job $? slurm_elastic_goes_on_without_a_node "$job"
+}
 if [ "${REAL-}" ]; then
+    parts=(jobs_of_one_node cluster_check elastic)
+    [ "$REAL" = 1 ] || parts=("$REAL")
     for word in munged slurmctld slurmd sbatch; do
         command -v $word >/dev/null || { echo "skip slurm: no $word; apt-get install slurmctld slurmd munge"; exit; }
     done
     [ "$(id -u)" = 0 ] || { echo "skip slurm: its daemons want root"; exit; }
-    if start_daemons >out 2>&1; then real; else echo "not ok slurm_starts" && tail -n5 out ./*.log | sed 's/^/#   /'; fi
+    train_options
+    if start_daemons >out 2>&1; then
+        for part in "${parts[@]}"; do $part; done
+    else
+        echo "not ok slurm_starts" && tail -qn 5 out ./*.log | sed 's/^/#   /'
+    fi
     exit
 fi
 mkdir bin

@@ -1,0 +1,74 @@
+#!/bin/bash
+# tools/cluster-check on two ranks of this machine: what it finds right, that it sees a layout whose losses are not the
+# serial run's and one that fails, and what it refuses. Under a real Slurm: tests/slurm.sh.
+set -u -o pipefail
+cd "$(dirname "$0")/../.." || exit 1
+B=$(cd "${BUILD:-build}" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset SLURM_JOB_ID SLURM_NTASKS
+export BUILD=$B
+
+report() {
+    if [ "$1" = 0 ]; then echo "ok cluster-check: $2"; else echo "not ok cluster-check: $2" && sed 's/^/    /' \
+        "$work/said"; fi
+}
+check() { tools/cluster-check "$@" >"$work/said" 2>&1; } # its exit code
+refused() { # WORDS OPTIONS...
+    local words=$1
+    shift
+    check "$@"
+    [ $? = 2 ] && [ "$(wc -l <"$work/said")" = 1 ] && grep -q "^cluster-check: .*$words" "$work/said"
+    report $? "refused: $*"
+}
+
+[ "$B" != "$PWD/build" ] || make -s bench-collectives >"$work/said" 2>&1
+[ -x "$B/bench-collectives" ] || { echo "skip cluster-check: no $B/bench-collectives (make bench-collectives)"; exit; }
+
+refusals() {
+    refused 'no number of ranks; say -n with 2' --short
+    refused '1 ranks; say -n with 2' -n 1
+    refused 'device gpu; it is cpu or cuda' -n 2 --device gpu
+    refused 'start no-such-start -x: there is no no-such-start here' -n 2 --start 'no-such-start -x'
+    refused 'no option --frob' --frob
+    refused '-n has no value' -n
+    refused 'cannot be written' -n 2 --to /proc/none
+    (BUILD=$work refused 'no .*/trivium; make build bench-collectives' -n 2)
+}
+right() {
+    check -n 2 --start direct --short --to "$work/right" &&
+        [ "$(grep -c '^ok    losses .*at most 1e-10$' "$work/said")" = 10 ] &&
+        grep -q '^ok    compare  *10 of 10 ran' "$work/said" && ! grep -q '^WRONG' "$work/said"
+    report $? "two ranks: ten layouts within 1e-10 of the serial losses, and compare runs them"
+    grep -q '^node .* GB/s, measured: .*/all_reduce.txt, .*/sendrecv.txt (was ' "$work/right/plan.txt" &&
+        "$B/trivium" plan --cluster cpu-2core --measured "$(cat "$work/right/measured")" --gpus 2 >"$work/said" 2>&1
+    report $? "plan takes what was measured"
+    # The formulas of nccl-tests: bytes, time, algbw, busbw
+    local pair bad=''
+    for pair in all_reduce:1 all_gather:0.5 reduce_scatter:0.5 alltoall:0.5 sendrecv:1 broadcast:1 reduce:1; do
+        awk -v factor="${pair#*:}" '/^ *[0-9]/ { n++; a = $1 / $6 / 1e3; b = factor * a
+            if ((a - $7) ^ 2 > (0.02 * a + 1e-4) ^ 2 || (b - $8) ^ 2 > (0.02 * b + 1e-4) ^ 2) wrong++ }
+            END { exit !(n == 8 && wrong == 0) }' "$work/right/${pair%:*}.txt" 2>"$work/said" || bad+=" $pair"
+    done
+    [ -z "$bad" ]
+    report $? "eight sizes of seven operations, with the bandwidths that nccl-tests would print$bad"
+}
+wrong() {
+    # A build whose zero=2 has other losses, and whose pipelines end early
+    mkdir "$work/wrong" && ln -s "$B/bench-collectives" "$work/wrong/" && cat >"$work/wrong/trivium" <<END
+#!/bin/bash
+case "\$1 \$*" in
+    train*--schedule\ interleaved*) exec "$B/trivium" "\$@" --steps 2 ;;
+    train*--zero\ 2*) exec "$B/trivium" "\$@" --lr 5.00001e-4 ;;
+esac
+exec "$B/trivium" "\$@"
+END
+    chmod +x "$work/wrong/trivium"
+    BUILD=$work/wrong check -n 2 --start direct --short --to "$work/bad"
+    [ $? = 1 ] && [ "$(grep -c "^WRONG" "$work/said")" = 2 ] &&
+        grep -q "^WRONG losses  *dp=2 zero=2: off" "$work/said" &&
+        grep -q '^WRONG losses .*schedule=interleaved' "$work/said" && grep -q '^WRONG' "$work/bad/report.txt"
+    report $? "a layout with other losses, and one with too few steps, are wrong"
+}
+# ONLY: one of these
+for part in ${ONLY:-refusals right wrong}; do $part; done
