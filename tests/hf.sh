@@ -56,10 +56,13 @@ try_model() { # MODEL; stands in a folder of its own
     [ "$1" = mixtral ] && more+=(--moe-packed on)                         # and so it is in the other layout
     run "$trivium" launch -n 8 train "${common[@]}" "${sizes[@]}" "${more[@]}" --dp 2 --tp 2 --pp 2 \
         --metrics layout.jsonl --save saved
-    case $1 in qwen3* | olmo2 | *_window)                                 # norms over the heads of other ranks
-        run "$trivium" launch -n 8 train "${common[@]}" "${sizes[@]}" --dp 2 --tp 2 --cp 2 --sp on --zero 3 \
-            --recompute full --metrics other.jsonl ;;
+    case $1 in
+        t5*) more+=(--dp 4 --tp 2) ;;                    # t5 has no cp, and sp does not divide its 29 tokens
+        mixtral) more+=(--dp 4 --ep 2 --tp 2 --sp on --moe-group 16) ;;
+        *) more+=(--dp 2 --tp 2 --cp 2 --sp on) ;;
     esac
+    run "$trivium" launch -n 8 train "${common[@]}" "${sizes[@]}" "${more[@]}" --zero 3 --recompute full \
+        --metrics other.jsonl
     mkdir trained
     run "$trivium" checkpoint export saved --to hf trained/model.safetensors
     "$python" "$beside" check "$1" . 2>log ||
