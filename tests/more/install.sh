@@ -3,7 +3,8 @@
 # its man page and in three shells' completions, a program of the library's is built by pkg-config, and make uninstall
 # leaves nothing. The version is the same wherever it is written. WHEEL=1: a wheel instead, which pip installs into a
 # Debian without compilers (debootstrap); the program there, with ranks, and a recorded run that it checks. DEB=1: the
-# same of a .deb. Run from the project's root.
+# same of a .deb. SPACK=spack: the recipe for Spack, by a stand-in for Spack's classes, and by that command if it is
+# there. Run from the project's root.
 set -u -o pipefail
 B=${BUILD:-build}
 work=$(mktemp -d)
@@ -61,6 +62,55 @@ try_program() { # ORACLE: the words that record a run
         ! find / /dev/shm -xdev -newer /root/stamp -type f ! -path "/root/d/*" | grep .'
     report $? "the demonstration, which writes into the current folder alone"
 }
+# Prints the words for make of a spec: for each VARIANTS, as +mpi~cuda, what the recipe says
+cat >"$work/recipe.py" <<'END'
+import re, sys, types
+said, here = [], sys.argv[1]
+class Cuda: cuda_arch_values = ("80", "90")
+dsl = types.ModuleType("spack.package")
+for name in ("license", "version", "variant", "depends_on"):
+    setattr(dsl, name, lambda *words, _name=name, **more: said.append((_name, words, more)))
+dsl.MakefilePackage, dsl.MesonPackage, dsl.CudaPackage = type("Makefile", (), {}), type("Meson", (), {}), Cuda
+sys.modules.update({"spack": types.ModuleType("spack"), "spack.package": dsl})
+class Prefix(str): __getattr__ = lambda self, name: Prefix(self + "/" + name)
+class Spec(dict):
+    def satisfies(self, wanted): return wanted == "target=x86_64:" or wanted in self["all"]
+recipe = {}
+exec(open(here).read(), recipe)
+for text in sys.argv[2:]:
+    package = recipe["Trivium"]()
+    package.prefix, package.spec = "/p", Spec(all=re.findall("[+~][a-z]+", text))
+    package.spec["mpi"] = types.SimpleNamespace(mpicc="/m/bin/mpicc")
+    package.spec["cuda"] = types.SimpleNamespace(prefix=Prefix("/c"))
+    package.spec.variants = {"cuda_arch": types.SimpleNamespace(value=("90",))}
+    print(" ".join(package.install_targets))
+    assert package.build_targets == ["build"] + package.install_targets[2:]
+print([more["sha256"] for name, _, more in said if name == "version"][0], len(said))
+END
+try_spack() {
+    local repo=$work/out/spack_repo/trivium archive words
+    git rev-parse -q HEAD >/dev/null 2>&1 || { echo "skip install: no git, of which make dist packs a commit"; return; }
+    tools/package spack "$work/out" >"$work/said" 2>&1 && archive=$(echo "$work"/out/trivium-*.tar.gz) &&
+        python3 -B "$work/recipe.py" "$repo/packages/trivium/package.py" +mpi~cuda ~mpi~cuda ~mpi+cuda~cudnn \
+            >"$work/words" 2>"$work/said" &&
+        grep -q "^$(sha256sum "$archive" | cut -d' ' -f1) " "$work/words"
+    report $? "a recipe for Spack, with the sum of its archive"
+    sed -n 1p "$work/words" | grep -q ' MPICC=/m/bin/mpicc CUDA=0$' && sed -n 2p "$work/words" |
+        grep -q ' MPI=0 CUDA=0$' && sed -n 3p "$work/words" | grep -q \
+        ' MPI=0 CUDA=1 CUDNN=0 CUDA_HOME=/c NVCC=/c/bin/nvcc CUDA_ARCH=90$'
+    report $? "variants are the words of make"
+    read -ra words < <(sed -n 2p "$work/words")
+    mkdir "$work/unpacked" && tar xf "$archive" -C "$work/unpacked" --strip-components=1 &&
+        env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -n -C "$work/unpacked" "${words[@]}" >"$work/said" 2>&1 &&
+        grep -q "install -D build/trivium /p/bin/trivium" "$work/said" && ! grep -q 'comm_mpi[.]o\|-lmpi' "$work/said"
+    report $? "the archive is built and installed by these words"
+    command -v "$SPACK" >/dev/null || { echo "skip install: no $SPACK, which would read the recipe"; return; }
+    export SPACK_USER_CONFIG_PATH=$work/config SPACK_USER_CACHE_PATH=$work/cache
+    "$SPACK" repo add "$repo" >"$work/said" 2>&1 && "$SPACK" info --all trivium >>"$work/said" 2>&1 &&
+        grep -q 'Ranks by MPI' "$work/said" && "$SPACK" info inih >>"$work/said" 2>&1
+    report $? "$("$SPACK" --version) reads it"
+}
+if [ "${SPACK-}" ]; then try_spack; exit; fi
 if [ "${WHEEL-}" ]; then try_wheel; exit; fi
 if [ "${DEB-}" ]; then try_deb; exit; fi
 
