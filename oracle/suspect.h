@@ -43,3 +43,4 @@ signature suspect_norm_counts, suspect_unclipped, suspect_coupled_decay, suspect
 
 /** Is |x - factor y| within the limit for all elements? A factor above 1 widens the limit. */
 bool suspect_same(const struct evidence *, const double *x, const double *y, double factor);
+bool suspect_ends_with(const char *name, const char *suffix);

@@ -128,6 +128,17 @@ bool suspect_permuted(const struct evidence *e, char detail[160]) {
 }
 
 /* ---- where it is wrong ---- */
+/* What the wrong elements have: nothing, or the values of the step before. Empty: neither. */
+static const char *have_instead(const struct evidence *e) {
+    bool none = true, old = e->before.n == e->x.n;
+    for (int64_t i = 0; i < e->x.n; i++) {
+        if (fabs(e->x.x[i] - e->y.x[i]) <= e->limit) continue;
+        none = none && e->x.x[i] == 0;
+        old = old && fabs(e->x.x[i] - e->before.x[i]) <= e->limit;
+    }
+    return none ? ": they are 0, as a tail that was dropped" : old ? ": they have the values of the step before" : "";
+}
+
 /* Places of an axis with a wrong element: the first, one after the last, how many. */
 struct reach { int64_t first, end, n; };
 static struct reach reach_of(const struct evidence *e, int axis) {
@@ -146,12 +157,12 @@ static struct reach reach_of(const struct evidence *e, int axis) {
     return r;
 }
 
-static bool ends_with(const char *name, const char *suffix) {
+bool suspect_ends_with(const char *name, const char *suffix) {
     size_t n = strlen(name), m = strlen(suffix);
     return n >= m && !strcmp(name + n - m, suffix);
 }
 static bool is_activation(const struct evidence *e) {
-    return ends_with(e->c.name, ".act") || ends_with(e->c.name, ".act_grad");
+    return suspect_ends_with(e->c.name, ".act") || suspect_ends_with(e->c.name, ".act_grad");
 }
 
 /* (samples, positions, channels): right up to a position, and wrong from there to the end. */
@@ -169,8 +180,8 @@ bool suspect_region(const struct evidence *e, char detail[160]) {
     for (int axis = 0; axis < e->y.box.n_axes && !is_number(e); axis++) {
         struct reach r = reach_of(e, axis);
         if (r.n == 0 || r.n > e->y.box.of[axis] / 2 || r.n != r.end - r.first) continue;
-        snprintf(detail, 160, "only places %" PRId64 " to %" PRId64 " of %" PRId64 " along axis %d are wrong", r.first,
-                 r.end - 1, e->y.box.of[axis], axis);
+        snprintf(detail, 160, "only places %" PRId64 " to %" PRId64 " of %" PRId64 " along axis %d are wrong%s",
+                 r.first, r.end - 1, e->y.box.of[axis], axis, have_instead(e));
         return true;
     }
     return false;
@@ -180,7 +191,7 @@ bool suspect_region(const struct evidence *e, char detail[160]) {
 bool suspect_constant_vector(const struct evidence *e, char detail[160]) {
     int64_t width = e->y.box.of[e->y.box.n_axes - 1];
     double most = 0;
-    if (!ends_with(e->c.name, ".act") || e->y.box.n_axes < 3 || is_apart(e)) return false;
+    if (!suspect_ends_with(e->c.name, ".act") || e->y.box.n_axes < 3 || is_apart(e)) return false;
     for (int64_t i = 0; i < e->y.n; i++) {
         double difference = e->x.x[i] - e->y.x[i], first = e->x.x[i % width] - e->y.x[i % width];
         if (!(fabs(difference - first) <= 2 * e->limit)) return false;
@@ -194,7 +205,7 @@ bool suspect_constant_vector(const struct evidence *e, char detail[160]) {
 bool suspect_dropout(const struct evidence *e, char detail[160]) {
     int64_t zeros = 0;
     double factor = 0;
-    if (!ends_with(e->c.name, ".act")) return false;
+    if (!suspect_ends_with(e->c.name, ".act")) return false;
     for (int64_t i = 0; i < e->y.n; i++) {
         double y = e->y.x[i];
         if (e->x.x[i] == 0 && fabs(y) > e->limit) zeros++;

@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool ends_with(const char *name, const char *suffix) {
-    size_t n = strlen(name), m = strlen(suffix);
-    return n >= m && !strcmp(name + n - m, suffix);
-}
-
 /* ---- the norm ---- */
 /* Sum of the squares of a tensor of the reference. */
 static double squares_of(const struct evidence *e, const char *name, int *n_axes) {
@@ -33,8 +28,8 @@ static double times_counted(const struct evidence *e, double squares) {
 }
 
 static void say_times(double times, const char *what, char detail[160]) {
-    if (times == 0) snprintf(detail, 160, "it leaves out %s", what);
-    else snprintf(detail, 160, "it counts %s %.0f times", what, times);
+    if (times == 0) snprintf(detail, 160, "it leaves out %.120s", what);
+    else snprintf(detail, 160, "it counts %.120s %.0f times", what, times);
 }
 
 /* The norm miscounts one tensor, or all vectors (norms and biases), or all matrices. */
@@ -45,7 +40,7 @@ bool suspect_norm_counts(const struct evidence *e, char detail[160]) {
     for (int i = 0; i < e->reference->n; i++) {
         const char *name = e->reference->piece[i].name;
         int n_axes;
-        if (!ends_with(name, ".grad") || !strcmp(name, last)) continue;
+        if (!suspect_ends_with(name, ".grad") || !strcmp(name, last)) continue;
         double squares = squares_of(e, last = name, &n_axes), times = times_counted(e, squares);
         of_kind[n_axes > 1] += squares;
         if (isnan(times)) continue;
@@ -75,7 +70,7 @@ static double rate_of_step(const struct evidence *e, int64_t step) {     /* from
 
 bool suspect_unclipped(const struct evidence *e, char detail[160]) {
     double c = e->clip_factor;
-    bool first = ends_with(e->c.name, ".moment1"), second = ends_with(e->c.name, ".moment2");
+    bool first = suspect_ends_with(e->c.name, ".moment1"), second = suspect_ends_with(e->c.name, ".moment2");
     if ((!first && !second) || !(c < 0.999) || e->c.step > 1) return false;
     double factor = first ? 1 / c : 1 / (c * c);
     if (!suspect_same(e, e->x.x, e->y.x, factor)) return false;
@@ -97,7 +92,7 @@ static struct whole sibling(const struct evidence *e, const char *suffix) {
 /* Adam with decay in the gradient: the first moment has (1 - beta1) wd w more. */
 bool suspect_coupled_decay(const struct evidence *e, char detail[160]) {
     double wd = adamw_number(e, "weight_decay"), more = (1 - beta(e, 0)) * wd;
-    if (!ends_with(e->c.name, ".moment1") || !e->before.x || e->c.step > 1 || wd == 0) return false;
+    if (!suspect_ends_with(e->c.name, ".moment1") || !e->before.x || e->c.step > 1 || wd == 0) return false;
     double moved = 0;
     for (int64_t i = 0; i < e->y.n; i++) {
         if (!(fabs(e->x.x[i] - e->y.x[i] - more * e->before.x[i]) <= e->limit)) return false;
@@ -109,7 +104,7 @@ bool suspect_coupled_decay(const struct evidence *e, char detail[160]) {
 }
 
 /* ---- weights ---- */
-static bool is_weight(const struct evidence *e) { return ends_with(e->c.name, ".param") && e->before.x; }
+static bool is_weight(const struct evidence *e) { return suspect_ends_with(e->c.name, ".param") && e->before.x; }
 
 bool suspect_decay(const struct evidence *e, char detail[160]) {
     double decay = rate_of_step(e, e->c.step) * adamw_number(e, "weight_decay"), most = 0;

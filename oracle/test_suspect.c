@@ -194,7 +194,27 @@ TEST(test_where_it_is_wrong) {
     assert_suspect("positions", "positions 5 to 7 of 8");
     begin("layer.weight.grad", 2);
     for (int i = 2 * N; i < 4 * N; i++) w.x[i] += 0.1 * draw(9, i);
-    assert_suspect("region", "places 2 to 3 of 8 along axis 0");
+    assert_suspect("region", "places 2 to 3 of 8 along axis 0 are wrong");
+}
+
+/* A shard's last rows are missing, or were not updated. One element that has another value is neither. */
+TEST(test_what_a_wrong_part_has_instead) {
+    for (int old = 0; old < 2; old++)
+        for (int odd = 0; odd < 2; odd++) {
+            begin("layer.weight.param", 2);
+            for (int i = 5 * N; i < N * N; i++) w.x[i] = old ? w.before[i] : 0;
+            if (odd) w.x[6 * N] = 7;
+            struct suspicion out[MAX_SUSPECTS];
+            int n = suspect_all(&w.e, out);
+            assert_int_equal(n, 1);
+            assert_string_equal(out[0].id, "region");
+            assert_non_null(strstr(out[0].detail, "places 5 to 7 of 8 along axis 0 are wrong"));
+            assert_int_equal(strstr(out[0].detail, "they are 0, as a tail") != NULL, !old && !odd);
+            assert_int_equal(strstr(out[0].detail, "values of the step before") != NULL, old && !odd);
+            kept_fini(&w.run);
+            kept_fini(&w.reference);
+            json_decref(w.adamw);
+        }
 }
 
 TEST(test_a_bias_too_many) {
@@ -279,7 +299,8 @@ TEST(test_adam_otherwise) {
 TESTS(unit_test(test_noise_is_no_suspect), unit_test(test_nan_is_no_suspect), unit_test(test_factors_have_names),
       unit_test(test_ranks_that_were_never_summed), unit_test(test_a_tied_weight_that_is_two),
       unit_test(test_the_step_before), unit_test(test_one_place_further), unit_test(test_another_order),
-      unit_test(test_where_it_is_wrong), unit_test(test_a_bias_too_many), unit_test(test_dropout),
+      unit_test(test_where_it_is_wrong),
+      unit_test(test_what_a_wrong_part_has_instead), unit_test(test_a_bias_too_many), unit_test(test_dropout),
       unit_test(test_a_norm_that_counts_wrongly),
       unit_test(test_a_norm_with_half_of_a_tensor_more_counts_nothing), unit_test(test_gradients_that_were_not_clipped),
       unit_test(test_decay), unit_test(test_rates), unit_test(test_adam_otherwise))
