@@ -3,8 +3,9 @@
 # its man page and in three shells' completions, a program of the library's is built by pkg-config, and make uninstall
 # leaves nothing. The version is the same wherever it is written. WHEEL=1: a wheel instead, which pip installs into a
 # Debian without compilers (debootstrap); the program there, with ranks, and a recorded run that it checks. DEB=1: the
-# same of a .deb. SPACK=spack: the recipe for Spack, by a stand-in for Spack's classes, and by that command if it is
-# there. Run from the project's root.
+# same of a .deb. IMAGE=1: podman builds Containerfile's image on such a Debian, and the commands of its head run there.
+# SPACK=spack: the recipe for Spack, by a stand-in for Spack's classes, and by that command if it is there. Run from the
+# project's root.
 set -u -o pipefail
 B=${BUILD:-build}
 work=$(mktemp -d)
@@ -47,6 +48,24 @@ try_wheel() {
     try_program 'python -m trivium.oracle'
     in_debian 'pip uninstall -y trivium && ! find /wheel -name "*trivium*" | grep .'
     report $? "pip uninstall leaves nothing"
+}
+# Steps in a chroot: a container seldom may make containers. On a Debian of debootstrap, as no registry is asked
+try_image() {
+    command -v podman >/dev/null || { echo "skip install: there is no podman"; return; }
+    make_debian ca-certificates || return
+    local in_store=(podman --root "$work/store" --runroot "$work/run")
+    local build=("${in_store[@]}" build --isolation chroot --network host --pull=never)
+    tar -C "$work/debian" -c . | "${in_store[@]}" import -q - docker.io/library/debian:12 >"$work/said" 2>&1 &&
+        mkdir "$work/tree" && git archive HEAD | tar -C "$work/tree" -x && (cd "$work/tree" &&
+        "${build[@]}" -t trivium .) >"$work/said" 2>&1
+    report $? "podman builds the image: $("${in_store[@]}" images --format '{{.Size}}' trivium)"
+    printf '%s\n' 'FROM localhost/trivium' 'RUN make demo' 'RUN mkdir my' \
+        'RUN cp lessons/00-first-run/arithmetic/reference.c my/arithmetic.c' \
+        'RUN make grade LESSON=00 FILE=my/arithmetic.c' >"$work/commands"
+    "${build[@]}" -f "$work/commands" "$work/tree" >"$work/said" 2>&1 &&
+        grep -q '^8 ranks and 1 rank: the same losses' "$work/said" && grep -q '^score 100 of 100' "$work/said"
+    report $? "the demonstration and the grader in it"
+    umount "$work/store/overlay" 2>/dev/null
 }
 try_program() { # ORACLE: the words that record a run
     in_debian 'trivium plan --cluster dgx-h100 --model gpt2-124m --gpus 8 && t="train --precision fp64 --steps 3" &&
@@ -113,6 +132,7 @@ try_spack() {
 if [ "${SPACK-}" ]; then try_spack; exit; fi
 if [ "${WHEEL-}" ]; then try_wheel; exit; fi
 if [ "${DEB-}" ]; then try_deb; exit; fi
+if [ "${IMAGE-}" ]; then try_image; exit; fi
 
 of_root=$work/root/usr program=$work/root/usr/bin/trivium
 
