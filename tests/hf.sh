@@ -2,8 +2,8 @@
 # Other projects' files, held against PyTorch: a GPT-2 with Hugging Face's names is imported, trained by one rank and by
 # eight (dp2 tp2 pp2), and exported again, for Hugging Face and for llm.c; tests/hf_reference.py, an implementation by
 # itself, makes the file, trains the same, and compares. And a GPT-2 with a head of its own and erf's gelu, Llamas,
-# Mistrals and Qwens 2 and 3 with and without windows, an OLMo 2, a Mixtral, a BERT, a T5 and a T5 1.1, with the models
-# of transformers themselves (tests/hf_transformers.py).
+# Mistrals and Qwens 2 and 3 with and without windows, an OLMo 2, a Seed-OSS, a Mixtral, a BERT, a T5 and a T5 1.1, with
+# the models of transformers themselves (tests/hf_transformers.py).
 #
 # Run from the project's root. MODELS: which of those (default: all); SCORES: and with which attention of other models
 # (default: capped sinks). BUILD: where the program is (default: build).
@@ -88,7 +88,7 @@ for model in ${SCORES-capped sinks}; do
     [ "$model" = sinks ] && words=(--attention-sinks on)
     (mkdir "$model" && cd "$model" && try_scores "$model" "${words[@]}")
 done
-for model in ${MODELS-gpt2 llama llama3 mistral mistral_window qwen2 qwen2_window qwen3 qwen3_window olmo2 mixtral \
-    bert t5 t5_1_1}; do
+for model in ${MODELS-gpt2 llama llama3 mistral mistral_window qwen2 qwen2_window qwen3 qwen3_window olmo2 seed_oss \
+    mixtral bert t5 t5_1_1}; do
     (mkdir "$model" && cd "$model" && try_model "$model")
 done

@@ -65,6 +65,7 @@ TODAY = {"llama3": dict(tie_word_embeddings=True, attention_bias=True, mlp_bias=
          "olmo2": dict(tie_word_embeddings=True, pad_token_id=None, eos_token_id=None,
                        rope_parameters=dict(ROPE, rope_type="llama3", factor=8.0, low_freq_factor=0.5,
                                             high_freq_factor=4.0)),
+         "seed_oss": dict(head_dim=12, mlp_bias=True, residual_dropout=0.0, pad_token_id=None),
          "mistral_window": dict(sliding_window=5),
          "qwen2_window": dict(use_sliding_window=True, sliding_window=11, max_window_layers=1),
          "qwen3_window": dict(use_sliding_window=True, sliding_window=7,

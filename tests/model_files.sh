@@ -107,7 +107,7 @@ stranger() { # NAME WORDS CONFIG
     else echo "not ok $1: $(said)"; fi
 }
 stranger another_model_is_called_by_its_name \
-    "model_type gemma2; import reads gpt2, llama, mistral, qwen2, qwen3, olmo2,.* mixtral, bert, t5" \
+    "model_type gemma2; import reads gpt2, llama, mistral, qwen2, qwen3, olmo2, seed_oss,.* mixtral, bert, t5" \
     '{"model_type": "gemma2"}'
 stranger what_is_no_json_is_no_gpt2 "config.json is not JSON" '{"model_type": "llama", "rope_theta": NaN}'
 

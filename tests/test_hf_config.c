@@ -73,6 +73,14 @@ TEST(test_families_of_llama_differ) {
                  "attention_bias is true", "has false");
     assert_fails(read_text(llama_hf_config_read, SIZES_OF("olmo2") ", \"sliding_window\": 4}", &m), E_FORMAT,
                  "sliding_window is 4", "olmo2 has none");
+    assert_ok(read_text(llama_hf_config_read, SIZES_OF("seed_oss") "}", &m));
+    assert_int_equal(m.head_dim, 128);
+    assert_string_equal(m.more, "norm-eps=1e-06 attention-bias=qkv");
+    assert_ok(read_text(llama_hf_config_read, SIZES_OF("seed_oss") ", \"attention_bias\": false, \"mlp_bias\": true}",
+                        &m));
+    assert_string_equal(m.more, "norm-eps=1e-06 mlp-bias=on");
+    assert_fails(read_text(llama_hf_config_read, SIZES_OF("seed_oss") ", \"attention_out_bias\": true}", &m), E_FORMAT,
+                 "attention_out_bias is true", "seed_oss has false");
 }
 
 TEST(test_published_files_are_read_whole) {
@@ -131,6 +139,17 @@ TEST(test_published_files_are_read_whole) {
         (struct checkpoint_model){.arch = "llama", .layers = 32, .hidden = 4096, .heads = 32, .seq = 4096,
                                   .vocab = 100352, .untied = 1, .ffn = 11008, .rope_theta = 500000,
                                   .more = "norm-eps=1e-06 qk-norm=all post-norm=on"});
+    check_published(llama_hf_config_read, "{\"architectures\": [\"SeedOssForCausalLM\"], \"attention_bias\": true, "
+        "\"attention_dropout\": 0.1, \"attention_out_bias\": false, \"bos_token_id\": 0, \"eos_token_id\": 2, "
+        "\"head_dim\": 128, \"hidden_act\": \"silu\", \"hidden_size\": 5120, \"initializer_range\": 0.02, "
+        "\"intermediate_size\": 27648, \"max_position_embeddings\": 524288, \"mlp_bias\": false, \"model_type\": "
+        "\"seed_oss\", \"num_attention_heads\": 80, \"num_hidden_layers\": 64, \"num_key_value_heads\": 8, "
+        "\"pad_token_id\": 1, \"residual_dropout\": 0.1, \"rms_norm_eps\": 1e-06, \"rope_scaling\": {\"rope_type\": "
+        "\"default\"}, \"rope_theta\": 10000000.0, \"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", "
+        "\"transformers_version\": \"4.55.0\", \"use_cache\": true, \"vocab_size\": 155136}", /* Seed-OSS 36B */
+        (struct checkpoint_model){.arch = "llama", .layers = 64, .hidden = 5120, .heads = 80, .seq = 524288,
+                                  .vocab = 155136, .untied = 1, .kv_heads = 8, .ffn = 27648, .rope_theta = 10000000,
+                                  .head_dim = 128, .more = "norm-eps=1e-06 attention-bias=qkv"});
     check_published(llama_hf_config_read, "{\"architectures\": [\"MistralForCausalLM\"], \"attention_dropout\": 0.0, "
         "\"bos_token_id\": 1, \"eos_token_id\": 2, \"head_dim\": 128, \"hidden_act\": \"silu\", \"hidden_size\": 5120, "
         "\"initializer_range\": 0.02, \"intermediate_size\": 14336, \"max_position_embeddings\": 131072, "

@@ -42,28 +42,31 @@ static enum status set_sizes(struct from *f, const struct checkpoint_model *m) {
     return m->dropless ? from_set(f, "capacity", "0") : OK;
 }
 
-/* What a model's training does by default, and its keys: dropout, and a loss of Mixtral's routers. */
-static const struct training { const char *arch, *dropout, *usual; } TRAINING[] = {
-    {"gpt", "resid_pdrop embd_pdrop attn_pdrop", "0.1"},
-    {"bert", "hidden_dropout_prob attention_probs_dropout_prob", "0.1"},
-    {"t5", "dropout_rate", "0.1"},
-    {"llama", "attention_dropout", "0"},
-    {"mixtral", "attention_dropout output_router_logits", "0"},
+/* What a model's training does by default, and its keys: dropout, and a loss of Mixtral's routers. other: what it
+ * drops, if that is not what --dropout drops. A model_type with a row of its own stands above its arch. */
+static const struct training { const char *name, *dropout, *usual, *other; } TRAINING[] = {
+    {"gpt", "resid_pdrop embd_pdrop attn_pdrop", "0.1", NULL},
+    {"bert", "hidden_dropout_prob attention_probs_dropout_prob", "0.1", NULL},
+    {"t5", "dropout_rate", "0.1", NULL},
+    {"seed_oss", "attention_dropout residual_dropout", "0.1", "dropout of attention and residuals, not of embeddings"},
+    {"llama", "attention_dropout", "0", "dropout of attention alone"},
+    {"mixtral", "attention_dropout output_router_logits", "0", "dropout of attention alone"},
 };
 
-static const struct training *training_of(const char *arch) {
-    for (size_t i = 0; i < sizeof TRAINING / sizeof *TRAINING; i++)
-        if (!strcmp(TRAINING[i].arch, arch)) return &TRAINING[i];
+static const struct training *training_of(const char *type, const char *arch) {
+    for (const struct training *t = TRAINING; t < TRAINING + sizeof TRAINING / sizeof *TRAINING; t++)
+        if (!strcmp(t->name, type) || !strcmp(t->name, arch)) return t;
     return NULL;
 }
 
-/* --dropout has one probability, for embeddings, attention and residuals. A Llama's is attention's alone. */
+/* --dropout has one probability, for embeddings, attention and residuals. */
 static enum status read_training(struct from *f, const struct training *t, const json_t *config) {
     char key[64], first[64] = "";
     const char *at = t->dropout;
-    bool alone = !strcmp(t->usual, "0");
     for (int n = 0; sscanf(at, " %63s%n", key, &n) == 1; at += n) {
         const json_t *x = json_object_get(config, key);
+        if (!x && !strcmp(t->usual, "0")) continue;
+        if (!x && from_has(f->ignore, key)) from_hear(f, key, "not said", "ignored", false);
         if (from_has(f->ignored, key)) continue;
         const char *text = x ? hf_keys_show(x) : t->usual;
         if (json_is_boolean(x)) {
@@ -72,27 +75,26 @@ static enum status read_training(struct from *f, const struct training *t, const
                       json_is_true(x) ? "does not matter here" : "--aux-loss 0", other);
             continue;
         }
-        bool other = alone ? json_number_value(x) != 0 : *first && atof(text) != atof(first);
+        bool other = t->other ? atof(text) != 0 : *first && atof(text) != atof(first);
         if (!*first) snprintf(first, sizeof first, "%s", text);
-        if (alone && !x) continue;
-        if (other) from_hear(f, key, text, alone ? "dropout of attention alone" : "another dropout than before", true);
-        else from_hear(f, key, x ? text : "not said: 0.1", alone ? "no dropout: Trivium has none" : "--dropout", false);
+        const char *became = !other ? t->other ? "no dropout: Trivium has none" : "--dropout" :
+                             t->other ? t->other : "another dropout than before";
+        from_hear(f, key, x ? text : other ? "0.1 by default" : "not said: 0.1", became, other);
     }
     if (f->n_refused) return OK;
-    if (!strcmp(t->arch, "mixtral")) TRY(from_set(f, "aux-loss", "0"));
-    if (!strcmp(t->arch, "mixtral")) TRY(from_set(f, "z-loss", "0"));
-    return alone || !*first ? OK : from_set(f, "dropout", first);
+    if (!strcmp(t->name, "mixtral")) TRY(from_set(f, "aux-loss", "0"));
+    if (!strcmp(t->name, "mixtral")) TRY(from_set(f, "z-loss", "0"));
+    return t->other || !*first ? OK : from_set(f, "dropout", first);
 }
 
-static enum status read_hf_config(struct from *f, const struct recipe *r, const char *type,
-                                  json_t *config) {
+static enum status read_hf_config(struct from *f, const struct recipe *r, const char *type, json_t *config) {
     char known[NAMES] = "";
     struct checkpoint_model m;
     const struct hf_watch watch = {f->ignore, from_hear, f};
     const char *arch;
     const struct model_format *format = format_of(r, type, &arch, known);
     if (!format) return FAIL(E_FORMAT, "%s: model_type is %.64s; --from reads %s", f->path, type, known);
-    const struct training *training = training_of(arch);
+    const struct training *training = training_of(type, arch);
     f->of_training = training ? training->dropout : "";
     hf_keys_watch(&watch);
     enum status status = format->config(f->path, &m);

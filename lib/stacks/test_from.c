@@ -75,6 +75,9 @@ static void assert_row(const char *key, const char *became) {
 #define MISTRAL \
     "{\"model_type\": \"mistral\", \"num_hidden_layers\": 32, \"hidden_size\": 4096, \"num_attention_heads\": 32, " \
     "\"intermediate_size\": 14336, \"max_position_embeddings\": 32768, \"vocab_size\": 32000, "
+#define SEED_OSS \
+    "{\"model_type\": \"seed_oss\", \"num_hidden_layers\": 2, \"hidden_size\": 5120, \"num_attention_heads\": 80, " \
+    "\"intermediate_size\": 27648, \"max_position_embeddings\": 4096, \"vocab_size\": 155136"
 #define GPT2 \
     "{\"model_type\": \"gpt2\", \"n_layer\": 12, \"n_embd\": 768, \"n_head\": 12, \"n_positions\": 1024, " \
     "\"vocab_size\": 50257"
@@ -97,6 +100,9 @@ TEST(test_a_config_json_is_options) {
     assert_options("arch=gpt layers=12 hidden=768 heads=12 seq=1024 vocab=50257 tie=on dropout=0.1");
     assert_ok(read_text("config.json", GPT2 ", \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0.0}", "", ""));
     assert_options("dropout=0");
+    assert_ok(read_text("config.json", SEED_OSS ", \"attention_dropout\": 0.0, \"residual_dropout\": 0}", "", ""));
+    assert_options("arch=llama head-dim=128 kv-heads=8 attention-bias=qkv tie=off");
+    assert_row("residual_dropout", "no dropout: Trivium has none");
 }
 
 /* Keys that change the numbers and have no option are refused by name, all of them in the table, unless ignored. */
@@ -117,8 +123,19 @@ TEST(test_a_config_json_that_cannot_be_said) {
                  "--ignore attn_pdrop");
     assert_fails(read_text("config.json", LLAMA "\"rms_norm_eps\": 1e-05, \"attention_dropout\": 0.1}", "", ""),
                  E_FORMAT, "dropout of attention alone");
+    assert_fails(read_text("config.json", SEED_OSS ", \"attention_dropout\": 0}", "", ""), E_FORMAT,
+                 "residual_dropout is 0.1 by default: dropout of attention and residuals",
+                 "--ignore residual_dropout leaves the key out");
+    assert_ok(read_text("config.json", SEED_OSS "}", "attention_dropout,residual_dropout", ""));
+    assert_row("residual_dropout", "ignored");
+    assert_fails(read_text("config.json", SEED_OSS ", \"attention_out_bias\": true}", "", ""), E_FORMAT,
+                 "attention_out_bias is true", "3 keys cannot be said");
+    assert_fails(read_text("config.json", GPT2 ", \"resid_pdrop\": 0.2}", "", ""), E_FORMAT,
+                 "embd_pdrop is 0.1 by default: another dropout");
+    assert_ok(read_text("config.json", GPT2 ", \"resid_pdrop\": 0.2}", "embd_pdrop,attn_pdrop", ""));
+    assert_options("dropout=0.2");
     assert_fails(read_text("config.json", "{\"model_type\": \"mamba\"}", "", ""), E_FORMAT, "model_type is mamba",
-                 "reads gpt2, llama, mistral, qwen2, qwen3, olmo2, ", ", mixtral, bert, t5");
+                 "reads gpt2, llama, mistral, qwen2, qwen3, olmo2, seed_oss, ", ", mixtral, bert, t5");
 }
 
 /* A refusal of another kind of file lists the kinds; a value that the table cuts ends with dots. */

@@ -32,15 +32,14 @@ enum status llama_hf_check(const struct checkpoint_model *m) {
     if (!llama_hf_has_type(m) && strstr(m->more, "window="))
         return FAIL(E_CONFIG, "no file has %.120s: windows of all layers are Mistral's and Mixtral's, and of some "
                     "Qwen 2's and 3's; use --window 0 --window-layers s", m->more);
-    char bias[MODEL_VALUE_MAX], mlp_bias[MODEL_VALUE_MAX];
+    char bias[MODEL_VALUE_MAX];
     checkpoint_model_said(m, "attention-bias", bias);
-    checkpoint_model_said(m, "mlp-bias", mlp_bias);
     if (!llama_hf_has_type(m) && strstr(m->more, "-norm="))
         return FAIL(E_CONFIG, "no model of transformers has %.100s with arch %s; use --arch llama --qk-norm head (Qwen "
                     "3), or --qk-norm all --post-norm on (OLMo 2), with no other option of a Llama", m->more, m->arch);
     if (!llama_hf_has_type(m))
-        return FAIL(E_CONFIG, "no model of transformers has attention-bias=%s with %s; use --attention-bias %s", bias,
-                    mlp_bias[0] ? "mlp-bias=on" : "arch mixtral", mlp_bias[0] ? "all" : "none");
+        return FAIL(E_CONFIG, "no model of transformers has attention-bias=%s with arch %s; use --attention-bias none",
+                    bias, m->arch);
     if (strcmp(m->arch, "llama") || !m->experts) return OK;
     return FAIL(E_CONFIG,
                 "this llama has experts=%" PRId64 ", which Hugging Face calls mixtral; train with arch=mixtral",

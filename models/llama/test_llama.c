@@ -42,7 +42,7 @@ TEST(test_llama_sizes_have_exactly_the_published_parameters) {
         {"mistral-nemo-12b", 12247782400}, {"qwen2.5-0.5b", 494032768}, {"qwen2.5-7b", 7615616512},
         {"smollm2-135m", 134515008}, {"qwen3-0.6b", 596049920}, {"qwen3-1.7b", 1720574976},
         {"qwen3-4b", 4022468096}, {"qwen3-8b", 8190735360}, {"olmo2-1b", 1484916736}, {"olmo2-7b", 7298617344},
-        {"olmo2-13b", 13716198400}, {"mistral-7b-v0.1", 7241732096}};
+        {"olmo2-13b", 13716198400}, {"seed-oss-36b", 36151104512}, {"mistral-7b-v0.1", 7241732096}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct plan p;
         assert_ok(preset(&p, sizes[i].name));

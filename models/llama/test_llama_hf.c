@@ -175,6 +175,7 @@ TEST(test_llamas_of_today_go_out_and_in) {
                 "norm-eps=0.003 rope-scaling=llama3:8:16 attention-bias=all mlp-bias=on");
     check_today("qkv", false, "yarn:4:16:0.5:8:1.2", "\"model_type\": \"qwen2\"",
                 "norm-eps=0.003 rope-scaling=yarn:4:16:0.5:8:1.2 attention-bias=qkv");
+    check_today("qkv", true, "none", "\"model_type\": \"seed_oss\"", "norm-eps=0.003 attention-bias=qkv mlp-bias=on");
     check_today("none", true, "linear:2.5", "\"rope_type\": \"linear\"",
                 "norm-eps=0.003 rope-scaling=linear:2.5 mlp-bias=on");
 }
@@ -231,7 +232,7 @@ TEST(test_windows_that_no_file_has_are_refused) {
 
 TEST(test_biases_that_no_file_has_are_refused) {
     struct checkpoint_model m = {.arch = "llama", .more = "attention-bias=qkv mlp-bias=on"};
-    assert_fails(llama_hf_check(&m), E_CONFIG, "attention-bias=qkv with mlp-bias=on", "--attention-bias all");
+    assert_ok(llama_hf_check(&m));
     m = (struct checkpoint_model){.arch = "mixtral", .more = "attention-bias=all"};
     assert_fails(llama_hf_check(&m), E_CONFIG, "attention-bias=all with arch mixtral", "--attention-bias none");
 }

@@ -15,7 +15,8 @@
     X(mistral) \
     X(qwen2) \
     X(qwen3) \
-    X(olmo2)
+    X(olmo2) \
+    X(seed_oss)
 #define FAMILIES_OF_MIXTRAL(X) \
     X(mixtral)
 
