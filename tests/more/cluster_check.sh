@@ -57,21 +57,32 @@ right() {
     report $? "eight sizes of seven operations, with the bandwidths that nccl-tests would print$bad"
 }
 wrong() {
-    # A build whose zero=2 has other losses, and whose pipelines end early
-    mkdir "$work/wrong" && ln -s "$B/bench-collectives" "$work/wrong/" && cat >"$work/wrong/trivium" <<END
+    # A build whose zero=2 has other losses, whose zero=3 ends with code 1, whose pipelines end early, and whose
+    # collectives fail; in a folder with a table of an earlier check, and a file of the user's
+    mkdir "$work/wrong" "$work/bad" && cp "$work/right/all_reduce.txt" "$work/bad" 2>"$work/said" ||
+        touch "$work/bad/all_reduce.txt"
+    touch "$work/bad/mine.log"
+    printf '#!/bin/sh\nexit 1\n' >"$work/wrong/bench-collectives" && cat >"$work/wrong/trivium" <<END
 #!/bin/bash
 case "\$1 \$*" in
     train*--schedule\ interleaved*) exec "$B/trivium" "\$@" --steps 2 ;;
     train*--zero\ 2*) exec "$B/trivium" "\$@" --lr 5.00001e-4 ;;
+    train*--zero\ 3*) "$B/trivium" "\$@" && exit 1 ;;
 esac
 exec "$B/trivium" "\$@"
 END
-    chmod +x "$work/wrong/trivium"
+    chmod +x "$work/wrong/"*
     BUILD=$work/wrong check -n 2 --start direct --short --to "$work/bad"
-    [ $? = 1 ] && [ "$(grep -c "^WRONG" "$work/said")" = 2 ] &&
+    [ $? = 1 ] && [ "$(grep -c "^WRONG losses" "$work/said")" = 3 ] &&
         grep -q "^WRONG losses  *dp=2 zero=2: off" "$work/said" &&
+        grep -q "^WRONG losses  *dp=2 zero=3: ended with code 1" "$work/said" &&
         grep -q '^WRONG losses .*schedule=interleaved' "$work/said" && grep -q '^WRONG' "$work/bad/report.txt"
-    report $? "a layout with other losses, and one with too few steps, are wrong"
+    report $? "a layout with other losses, one that fails, and one with too few steps are wrong"
+    grep -q "^WRONG collectives  *ended with code" "$work/said" && grep -q "^WRONG plan" "$work/said" &&
+        [ ! -e "$work/bad/all_reduce.txt" ] && [ -e "$work/bad/mine.log" ]
+    report $? "a plan takes no table of an earlier check, and other files stay"
+    (cd tools && ./cluster-check --help) >"$work/said" 2>&1 && grep -q '^ *--short' "$work/said"
+    report $? "help, from another folder"
 }
 # ONLY: one of these
 for part in ${ONLY:-refusals right wrong}; do $part; done

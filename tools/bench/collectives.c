@@ -184,13 +184,15 @@ static void say(const struct collective *op, int64_t count, const double *second
 static enum status run_op(const struct collective *op, const struct request *q, struct buffers *b, FILE *f) {
     const int64_t n = ranks();
     double seconds[2] = {0};
+    bool first = true;
     for (int64_t bytes = q->smallest; bytes <= q->largest; bytes *= 4) {
         b->count = bytes / (int64_t)sizeof(float) / n * n;
         if (b->count == 0) continue;
         TRY(fail_agree(group_world(), check(op, b)));
         for (int i = 0; i < 2; i++) TRY(measure(op, b, q->samples, &seconds[i]));
         if (f) print_row(f, op, b->count, seconds);
-        if (f && bytes == q->smallest) say(op, b->count, seconds, true);
+        if (f && first) say(op, b->count, seconds, true);
+        first = false;
     }
     if (f) say(op, b->count, seconds, false);
     return OK;
@@ -250,6 +252,10 @@ static enum status read_request(struct options *o, int argc, char **argv, const 
     const int words = argc > 1 && argv[1][0] != '-' ? 2 : 1;         /* launch takes a command's name first */
     TRY(options_parse(o, argc - words, argv + words));
     if (ranks() < 2) return FAIL(E_USAGE, "one rank exchanges nothing; start two or more: trivium launch -n 2");
+    const int64_t least = ranks() * (int64_t)sizeof(float);
+    if (q->largest < least)
+        return FAIL(E_CONFIG, "largest=%" PRId64 " bytes have no element for each of %d ranks; use --largest %" PRId64
+                    " or more", q->largest, ranks(), least);
     if (q->smallest <= q->largest) return OK;
     return FAIL(E_CONFIG, "smallest=%" PRId64 " is above largest=%" PRId64 "; lower it, or raise largest", q->smallest,
                 q->largest);
