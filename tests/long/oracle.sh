@@ -171,6 +171,12 @@ P
             "${@:2}" >log 2>&1
         script "$python" -m trivium.oracle check run mine >out 2>&1
     }
+    # other weights each time, and a head so small that the losses are alike
+    sed '/^with record/i torch.seed(), model[0].weight.data.normal_(), model[2].weight.data.mul_(1e-3)' \
+        train.py >drawn.py
+    script "$python" -m trivium.oracle reference drawn drawn.py >out 2>&1
+    [ $? = 1 ] && [ ! -e drawn/scale-fp32.json ] && grep -q '^reference: .*(0.act of step 1 differs by .* seed it' out
+    report oracle_script_must_be_seeded $? "$(tail -1 out)"
     script "$python" -m trivium.oracle reference mine train.py >out 2>&1 && grep -q '5 steps, 86 tensors' out
     report oracle_script_makes_its_reference $? "$(tail -1 out)"
     on_ranks 2 train.py && grep -q '^all right: 430 tensors' out && grep -q '^calls: .* alike' out
