@@ -1,6 +1,6 @@
 #!/bin/bash
-# Fuzz targets (tests/fuzz), each on its seeds and on some thousand mutations of it, the same ones each time; no fuzzer
-# is needed.
+# Fuzz targets (tests/fuzz), each on its seeds and on some thousand mutations of them, the same ones each time; no
+# fuzzer is needed.
 #
 # Run from the project's root. BUILD: where the programs are (default: build; made by make -f tests/fuzz/Makefile
 # replay). FUZZ: which targets (default: two that compile little: what comes on a connection, and in a file); all

@@ -46,6 +46,6 @@ wait_for() {
         pause "${wait_step:-0.1}"
     done
 }
-# has_row_in METRICS STEP, without a process, as it is asked often
+# has_row_in METRICS STEP, without another program, as it is asked often
 has_row_in() { [[ $'\n'$(<"$1") == *$'\n{"step":'"$2",* ]]; } 2>/dev/null
 is_alone() { [ -z "$(pids)" ]; }
