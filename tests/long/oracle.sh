@@ -186,7 +186,7 @@ P
     report oracle_script_has_the_bug_of_the_page $? "$(head -5 out)"
     rm -rf mine
     script "$python" -m trivium.oracle reference mine "$parallel" >out 2>&1
-    for how in ddp strided accumulate fsdp; do
+    for how in ddp named strided accumulate fsdp; do
         HOW=$how on_ranks 2 "$parallel" && grep -q '^all right: 600 tensors' out
         report "oracle_script_is_right_by_$how" $? "$(head -1 out)"
     done

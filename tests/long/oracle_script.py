@@ -1,5 +1,6 @@
-"""A small GPT with a tied head, as strangers write them, for tests/long/oracle.sh. HOW: ddp, strided (samples are dealt
-one by one), accumulate (two microbatches), fsdp. SEED. BUG: one of those below."""
+"""A small GPT with a tied head, as strangers write them, for tests/long/oracle.sh. HOW: ddp, named (the input is
+given by name), strided (samples are dealt one by one), accumulate (two microbatches), fsdp. SEED. BUG: one of those
+below."""
 import contextlib
 import os
 
@@ -71,7 +72,8 @@ with record("run", steps=3, strided=how == "strided"):
         optimizer.zero_grad()
         for i, part in enumerate(own.chunk(parts)):
             with model.no_sync() if i < parts - 1 and ranks > 1 else contextlib.nullcontext():
-                loss = F.cross_entropy(model(part[:, :-1]).flatten(0, 1), part[:, 1:].flatten())
+                logits = model(tokens=part[:, :-1]) if how == "named" else model(part[:, :-1])
+                loss = F.cross_entropy(logits.flatten(0, 1), part[:, 1:].flatten())
                 (loss if bug == "accumulated" else loss / parts).backward()
         if bug == "thousandth":
             inner.blocks[1].up.weight.grad *= 1.001

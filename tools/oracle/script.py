@@ -279,11 +279,13 @@ def record(folder="run", steps=5, *, strided=False, share=None, place=None):
         if script.recorder and script.recorder.active:
             script.recorder.clipped(list(parameters), most, norm)
     with contextlib.ExitStack() as stack:
-        for register, hook in ((hooks.register_module_forward_pre_hook, script.before_forward),
-                               (hooks.register_module_forward_hook, script.after_forward),
+        for register, hook in ((hooks.register_module_forward_hook, script.after_forward),
                                (optimizers.register_optimizer_step_pre_hook, script.before_optimizer),
                                (optimizers.register_optimizer_step_post_hook, script.after_optimizer)):
             stack.callback(register(hook).remove)
+        # a pre-hook of all modules would not get the inputs that are given by name
+        stack.enter_context(replaced(hooks.Module, "_call_impl", lambda module, *inputs, **named:
+                                     script.before_forward(module, (inputs, named))))
         stack.enter_context(replaced(torch.autograd, "backward", lambda tensors, *_, **__:
                                      script.before_backward(tensors)))
         stack.enter_context(replaced(clip_grad, "_clip_grads_with_norm_", clipping))
