@@ -20,8 +20,8 @@ static const char NONE[] = "quantization_config compression_config transformers_
                            "layer_types fusion_config kv_sharing_modes num_kv_shared_layers sliding_window "
                            "attention_chunk_size text_config";
 
-/* Keys about a task, generation, initial weights, dropout or the call. pad_token_id only tells the reference not to
- * train this token's row of the embedding. */
+/* Keys about a task, generation, initial weights, dropout or the call. Because of
+ * pad_token_id the reference does not train this token's row of the embedding; import says so (hf_tokens.c). */
 static const char FREE[] =
     "architectures transformers_version dtype torch_dtype _pre_quantization_dtype use_bfloat16 tf_legacy_loss "
     "name_or_path _name_or_path _commit_hash is_decoder is_encoder_decoder add_cross_attention "

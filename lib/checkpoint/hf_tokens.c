@@ -220,6 +220,11 @@ enum status hf_tokens_write(const struct hf_tokens *t, const char *path) {
 }
 
 /* ---- import ---- */
+/* Models whose embedding has a row that transformers does not train (padding_idx): all but these. */
+static bool trains_padding(const char *model_type) {
+    return !model_type || !strcmp(model_type, "gpt2") || !strcmp(model_type, "t5");
+}
+
 /* The ids that config.json says, without those beyond the vocabulary, which name no token. */
 static enum status keep_ids(const char *config, int64_t vocab, const char *step) {
     char path[CHECKPOINT_PATH_MAX];
@@ -231,6 +236,10 @@ static enum status keep_ids(const char *config, int64_t vocab, const char *step)
         if (is_token(x, vocab)) json_object_set(kept, IDS[i], x);
         else log_info("%s: %s is no token of %" PRId64 ", and left out", config, IDS[i], vocab);
     }
+    x = json_object_get(kept, "pad_token_id");
+    if (json_is_integer(x) && !trains_padding(json_string_value(json_object_get(said, "model_type"))))
+        log_info("%s: pad_token_id %" PRId64 ": transformers does not train this token's row of the embedding; here it "
+                 "is trained where the token is in the data", config, (int64_t)json_integer_value(x));
     json_decref(said);
     return hf_config_save(path, kept);
 }
