@@ -206,7 +206,8 @@ static enum status say_others(const struct place *p, const json_t *object, const
         if (!known && strict && !is_ignored(name))
             TRY(heard(FAIL(E_FORMAT, "%s: %.60s is %s; Trivium's %s has none", p->where, name, hf_keys_show(value),
                            p->model), name, value, ""));
-        else if (!known || is_free(tables, name)) (void)heard(OK, name, value, "does not matter here");
+        else if (!known) (void)heard(OK, name, value, "not read, as transformers does not; is it a typo?");
+        else if (is_free(tables, name)) (void)heard(OK, name, value, "does not matter here");
         size_t used = strlen(list);
         if (!known) snprintf(list + used, sizeof list - used, "%s%.60s", used ? ", " : "", name);
     }

@@ -77,7 +77,7 @@ static enum status read_training(struct from *f, const struct training *t, const
         }
         bool other = t->other ? atof(text) != 0 : *first && atof(text) != atof(first);
         if (!*first) snprintf(first, sizeof first, "%s", text);
-        const char *became = !other ? t->other ? "no dropout: Trivium has none" : "--dropout" :
+        const char *became = !other ? t->other ? "0: Trivium drops nothing there" : "--dropout" :
                              t->other ? t->other : "another dropout than before";
         from_hear(f, key, x ? text : other ? "0.1 by default" : "not said: 0.1", became, other);
     }

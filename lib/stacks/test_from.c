@@ -102,7 +102,14 @@ TEST(test_a_config_json_is_options) {
     assert_options("dropout=0");
     assert_ok(read_text("config.json", SEED_OSS ", \"attention_dropout\": 0.0, \"residual_dropout\": 0}", "", ""));
     assert_options("arch=llama head-dim=128 kv-heads=8 attention-bias=qkv tie=off");
-    assert_row("residual_dropout", "no dropout: Trivium has none");
+    assert_row("residual_dropout", "0: Trivium drops nothing there");
+}
+
+/* transformers ignores a key with a typo, and so must we: but the table asks. */
+TEST(test_a_key_that_transformers_does_not_read) {
+    assert_ok(read_text("config.json", LLAMA "\"rms_norm_epsilon\": 0.001, \"rms_norm_eps\": 1e-05}", "", ""));
+    assert_options("arch=llama tie=on");
+    assert_row("rms_norm_epsilon", "is it a typo?");
 }
 
 /* Keys that change the numbers and have no option are refused by name, all of them in the table, unless ignored. */
@@ -503,6 +510,6 @@ TESTS(unit_test(test_a_folder_or_another_text), unit_test(test_bert_and_t5_of_me
       unit_test(test_norms_without_a_key_are_named), unit_test(test_a_launch_script_is_options),
       unit_test(test_what_only_the_shell_knows), unit_test(test_keys_that_belong_together),
       unit_test(test_a_ds_config_is_options), unit_test(test_a_toml_of_torchtitan_is_options),
-      unit_test(test_a_yaml_of_nanotron_is_options),
+      unit_test(test_a_yaml_of_nanotron_is_options), unit_test(test_a_key_that_transformers_does_not_read),
       unit_test(test_a_config_json_is_options), unit_test(test_a_config_json_that_cannot_be_said),
       unit_test(test_what_is_typed_wins_over_the_file))
