@@ -134,7 +134,7 @@ if [ "${REAL-}" ]; then
     for word in munged slurmctld slurmd sbatch; do
         command -v $word >/dev/null || { echo "skip slurm: no $word; apt-get install slurmctld slurmd munge"; exit; }
     done
-    [ "$(id -u)" = 0 ] || { echo "skip slurm: its daemons want root"; exit; }
+    [ "$(id -u)" = 0 ] || { echo "skip slurm: its daemons need root"; exit; }
     train_options
     if start_daemons >out 2>&1; then
         for part in "${parts[@]}"; do $part; done

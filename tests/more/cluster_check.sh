@@ -33,6 +33,8 @@ refusals() {
     refused '1 ranks; say -n with 2' -n 1
     refused 'device gpu; it is cpu or cuda' -n 2 --device gpu
     refused 'start no-such-start -x: there is no no-such-start here' -n 2 --start 'no-such-start -x'
+    refused 'start launch -v: there is no launch here' -n 2 --start 'launch -v'
+    refused 'has a comma' -n 2 --to "$work/a,b"
     refused 'no option --frob' --frob
     refused '-n has no value' -n
     refused 'cannot be written' -n 2 --to /proc/none

@@ -41,7 +41,7 @@ def share_of(inputs):
     if not in_a_group():
         return 0, 1
     local = [t.to_local() if hasattr(t, "placements") else t for t in tensors_in(inputs)]
-    own = hashlib.sha256(b"".join(bytes(t.detach().cpu().contiguous().reshape(-1).view(torch.uint8).tolist())
+    own = hashlib.sha256(b"".join(t.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
                                   for t in local)).hexdigest()
     shares = [None] * dist.get_world_size()
     dist.all_gather_object(shares, own)
