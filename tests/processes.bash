@@ -33,9 +33,10 @@ end_all() {
     [ -z "$left" ] || kill -KILL $left 2>/dev/null
 }
 
-# pause SECONDS: as sleep, without a process: no byte comes through this pipe
-never=$(mktemp -u) && mkfifo "$never" && exec {pipe}<>"$never" && rm "$never"
-pause() { read -rt "$1" -u "$pipe" || true; }
+# pause SECONDS: as sleep, without a process: no byte comes through this pipe. It is opened each time, so that no rank
+# inherits it.
+mkfifo "${work:?}/never"
+pause() { read -rt "$1" <>"$work/never" || true; }
 
 # wait_for SECONDS COMMAND...: until the command succeeds
 wait_for() {

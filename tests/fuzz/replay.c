@@ -211,9 +211,10 @@ static void mutate(void) {
 int main(int argc, char **argv) {
     if (argc < 4) return fprintf(stderr, "%s MUTATIONS FAILED FILE|FOLDER...\n", argv[0]), 2;
     failed_path = argv[2];
-    target = strstr(argv[0], "replay-");
-    if (!target) return fprintf(stderr, "%s is not replay-TARGET\n", argv[0]), 2;
-    target += strlen("replay-");
+    target = strrchr(argv[0], '/');
+    target = target ? target + 1 : argv[0];
+    if (strncmp(target, "replay-", 7) != 0) return fprintf(stderr, "%s is not replay-TARGET\n", argv[0]), 2;
+    target += 7;
     signal(SIGABRT, keep_and_die);
     signal(SIGALRM, keep_and_die);
     for (int i = 3; i < argc; i++) add(argv[i]);
