@@ -121,7 +121,7 @@ with_a_disk() { # SIZE TEXT
     mkdir -p disk
     unshare -m bash -c "mount -t tmpfs -o size=$1 tmpfs disk || exit 77
         $(declare -f job)
-        trivium='$trivium' marker='$marker' demo='$demo' steps=$steps
+        trivium='$trivium' marker='$marker' demo='$demo' work='$work' steps=$steps
         $2" 2>/dev/null
 }
 
@@ -265,7 +265,7 @@ room_is_made() {
 # The same in one job: it goes on while its saves fail, and saves when it is asked to stop.
 room_is_made_meanwhile() { # NAME [OPTION]
     local code
-    with_a_disk 2300k "$(declare -f wait_for pids pids_of)
+    with_a_disk 2300k "$(declare -f wait_for pause pids pids_of)
         job disk --steps 1000000 --keep 1 ${2-} >full 2>&1 & sleep 0.1; job=\$!
         wait_for 60 grep -q 'is not saved' full || { kill -KILL \$(pids); exit 76; }
         mount -o remount,size=3100k disk; kill -USR1 \$(pids_of launch | head -1); wait \$job; code=\$?

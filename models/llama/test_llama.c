@@ -428,7 +428,7 @@ static void try_cp(struct tally *t) {
         if (by == CP_BY_ULYSSES) p.mesh.tp = 1, p.mesh.pp = world / 2 / p.mesh.dp;   /* keys have two heads */
         plan_set_number(&p, "sp", p.mesh.tp > 1);
         plan_set_number(&p, "zero", by == CP_BY_RING ? 3 : 1);
-        p.micro_batch = 2;
+        p.micro_batch = p.global_batch < 2 * p.mesh.dp ? 1 : 2;
         try_settled(t, p);
     }
 }
