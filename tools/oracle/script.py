@@ -4,7 +4,7 @@
     with record("run"):                                 # around the training loop, which stays as it is
         ...
 
-    python -m trivium.oracle reference ref train.py     # trains nine times, eight of them with roundings moved
+    python -m trivium.oracle reference ref train.py     # trains ten times, eight of them with roundings moved
     torchrun --nproc-per-node 2 train.py                # writes run/
     trivium oracle check run ref                        # names the first tensor that differs
 
