@@ -1,4 +1,5 @@
-"""Test tools/bench: medians, quotients, floors, which PyTorch counts, the stand-in for CUDA's libraries."""
+"""Test tools/bench: medians, quotients, floors, which PyTorch counts, the stand-in for CUDA's libraries, the end of a
+job."""
 
 import contextlib
 import ctypes
@@ -7,10 +8,12 @@ import math
 import os
 import subprocess
 import tempfile
+import time
 
 import cpu
 import cpu_cases
 import cpu_tables
+import elastic
 import torch_venv
 
 
@@ -122,6 +125,31 @@ def test_a_library_loads_without_cudas():
             pass
         torch_venv.stand_in_for_cuda(folder)
         assert ctypes.CDLL(user).start() == 100
+
+
+def survivors_of(script):
+    """What survivors says of a stand-in for mpirun, and how long it took."""
+    start = time.monotonic()
+    try:
+        return elastic.survivors(["bash", "-c", script], {}, limit_s=1), time.monotonic() - start
+    except SystemExit as end:
+        return str(end), time.monotonic() - start
+
+
+SURVIVORS = "echo killed 1.5; for r in 0 1 3; do echo survivor $r of 3: 1.501 1.502 1.504; done; "
+
+
+def test_a_job_ends_with_its_ranks():
+    for end in ("", "wait"):                            # mpirun is gone, and leaves a rank; it hangs with it
+        (times, ended), took_s = survivors_of(SURVIVORS + "setsid sleep 30 & " + end)
+        assert [round(ms, 6) for ms in times] == [1, 2, 4] and ended == (end == "") and took_s < 10, (times, took_s)
+
+
+def test_a_job_without_a_death_says_so():
+    unsaid = SURVIVORS.replace("killed", "no")
+    for script, said in ((unsaid, "no 1.5"), ("exit 1", "no word"), ("echo killed", "killed")):
+        text, _ = survivors_of(script)
+        assert text.startswith("elastic: not one rank killed and three survivors within 1 s, but: " + said), text
 
 
 for name, test in list(globals().items()):

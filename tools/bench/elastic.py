@@ -25,6 +25,7 @@ group, has the next sum (survive.c). MPICC: mpicc of an Open MPI 5, "pip install
 """
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -88,17 +89,31 @@ def steps_of(path):
         return []
 
 
-def rank_of(mark, rank):
-    """The process that is this rank."""
+def processes_of(mark):
+    """(pid, environment) of each process with this mark in its environment."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open("/proc/%s/environ" % pid, "rb") as file:
                 words = file.read().split(b"\0")
         except OSError:
             continue
-        if mark in words and (b"OMPI_COMM_WORLD_RANK=%d" % rank in words or b"RANK=%d" % rank in words):
-            return int(pid)
-    return None
+        if mark.encode() in words:
+            yield int(pid), words
+
+
+def rank_of(mark, rank):
+    """The process that is this rank."""
+    return next((pid for pid, words in processes_of(mark)
+                 if b"OMPI_COMM_WORLD_RANK=%d" % rank in words or b"RANK=%d" % rank in words), None)
+
+
+def end_all(mark):
+    """Ends all of a job, which may have process groups of its own: mpirun alone would leave its ranks."""
+    while left := list(processes_of(mark)):
+        for pid, _ in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
 
 
 def once(command):
@@ -111,9 +126,10 @@ def once(command):
     job = subprocess.Popen(command(work), cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while len(steps_of(rows)) < AFTER:
         if job.poll() is not None:
+            end_all(mark)
             raise SystemExit("elastic: the job ended before step %d" % AFTER)
         time.sleep(0.01)
-    os.kill(rank_of(mark.encode(), KILLED), signal.SIGKILL)
+    os.kill(rank_of(mark, KILLED), signal.SIGKILL)
     killed_s = time.time()
     time.sleep(0.01)
     before = steps_of(rows)
@@ -121,32 +137,29 @@ def once(command):
         time.sleep(0.002)
     took_s, after = time.time() - killed_s, steps_of(rows)[len(before):]
     job.send_signal(signal.SIGINT)
-    try:
+    with contextlib.suppress(subprocess.TimeoutExpired):
         job.wait(20)
-    except subprocess.TimeoutExpired:
-        job.kill()
-    while rank_of(mark.encode(), 0) or rank_of(mark.encode(), 1):
-        for rank in range(4):
-            pid = rank_of(mark.encode(), rank)
-            if pid:
-                os.kill(pid, signal.SIGKILL)
+    end_all(mark)
+    job.wait()
     shutil.rmtree(work)
     return took_s, before[-1] - after[0] + 1 if after else None
 
 
-def survivors(launch, env):
+def survivors(launch, env, limit_s=20):
     """Milliseconds from the death to what survive.c says, of the last of the three; and whether the job ended."""
-    job = subprocess.Popen(launch + ["200"], cwd=ROOT, env=dict(os.environ, OMP_NUM_THREADS="1", **env),
+    name = "%d-%d" % (os.getpid(), time.monotonic_ns())
+    job = subprocess.Popen(launch + ["200"], cwd=ROOT, env=dict(os.environ, OMP_NUM_THREADS="1", **env, **{MARK: name}),
                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        job.wait(20)
-    except subprocess.TimeoutExpired:
-        job.kill()
-    text = job.stdout.read()
-    killed_s = float(re.search(r"killed (.*)", text)[1])
-    times = [[float(s) - killed_s for s in line.split()] for line in re.findall(r"survivor . of 3: (.*)", text)]
-    if len(times) != 3:
-        raise SystemExit("elastic: not three survivors, but: " + text)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        job.wait(limit_s)
+    end_all("%s=%s" % (MARK, name))                     # a rank that is left would hold the pipe open
+    text, _ = job.communicate()
+    killed = re.search(r"^killed ([0-9.]+)$", text, re.M)
+    lines = re.findall(r"^survivor . of 3: (.*)$", text, re.M)
+    if not killed or len(lines) != 3:
+        raise SystemExit("elastic: not one rank killed and three survivors within %d s, but: %s" %
+                         (limit_s, text.strip() or "no word"))
+    times = [[float(s) - float(killed[1]) for s in line.split()] for line in lines]
     return [1e3 * max(column) for column in zip(*times)], job.returncode == 0
 
 
@@ -203,4 +216,5 @@ def main():
     return None
 
 
-main()
+if __name__ == "__main__":
+    main()
