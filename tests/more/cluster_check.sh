@@ -35,10 +35,47 @@ refusals() {
     refused 'start no-such-start -x: there is no no-such-start here' -n 2 --start 'no-such-start -x'
     refused 'start launch -v: there is no launch here' -n 2 --start 'launch -v'
     refused 'has a comma' -n 2 --to "$work/a,b"
+    [ ! -e "$work/a,b" ]
+    report $? "no folder with a comma is made"
+    refused '11 ranks: 2, 3, 5 or 7 has to divide them, .*; use -n 10$' -n 11 --to /proc/none
+    refused '9797 ranks: .* use -n 9796$' -n 9797 --to /proc/none
     refused 'no option --frob' --frob
     refused '-n has no value' -n
     refused 'cannot be written' -n 2 --to /proc/none
     (BUILD=$work refused 'no .*/trivium; make build bench-collectives' -n 2)
+    # Sizes without a number for each rank; what the refusal advises works
+    local sizes advice
+    for sizes in '--smallest 4 --largest 4' '--smallest 4 --largest 15' '--smallest 1024 --largest 8'; do
+        collectives "$sizes"
+        local code=$?
+        advice=$(sed -n 's/.*use \(--smallest [0-9]* --largest [0-9]*\), or larger ones$/\1/p' "$work/said")
+        [ $code = 2 ] && if [ "$advice" ]; then
+            collectives "$advice"
+        else
+            grep -q 'smallest=1024 is above largest=8' "$work/said"
+        fi
+        report $? "collectives: $sizes"
+    done
+}
+collectives() { # OPTIONS
+    mkdir -p "$work/tables"
+    # shellcheck disable=SC2086 # several words
+    TRIVIUM_EXE=$B/bench-collectives "$B/trivium" launch -n 5 --comm-transport direct collectives --samples 1 \
+        --to "$work/tables" $1 >"$work/said" 2>&1
+}
+# Programs that end well and say nothing: no part is right. BUILD and --to count from the caller's folder
+stubs() {
+    local root=$PWD
+    mkdir -p "$work/caller/stubs" && cd "$work/caller" && printf '#!/bin/sh\n' >stubs/trivium && chmod +x stubs/trivium
+    cp stubs/trivium stubs/bench-collectives
+    BUILD=stubs "$root/tools/cluster-check" -n 2 --start direct --to here >"$work/said" 2>&1
+    [ $? = 1 ] && [ "$(ls)" = "$(printf 'here\nstubs')" ] && [ -e here/plan.txt ]
+    report $? "paths count from the caller's folder"
+    [ "$(grep -c '^WRONG losses' here/report.txt)" = 10 ] && grep -q '^WRONG collectives' here/report.txt &&
+        grep -q '^WRONG compare  *none of 10 ran' here/report.txt &&
+        grep -q '^WRONG plan  *0 figures of cpu-2core are the measured ones' here/report.txt
+    report $? "what says nothing is not right"
+    cd "$root" || exit 1
 }
 right() {
     check -n 2 --start direct --short --to "$work/right" &&
@@ -87,4 +124,4 @@ END
     report $? "help, from another folder"
 }
 # ONLY: one of these
-for part in ${ONLY:-refusals right wrong}; do $part; done
+for part in ${ONLY:-refusals stubs right wrong}; do $part; done

@@ -72,9 +72,14 @@ static enum status reduce(struct buffers *b) {
     return comm_wait(&request);
 }
 
-/* Rank r begins with r + i mod 7 in place i. What it has then in place i, of n ranks and c elements a rank: */
+/* In place i rank r begins with r + i mod 7. Of sums it is r mod 251, so that those of all ranks, 256 at most each, are
+ * exact in fp32. What it has then in place i, of n ranks and c elements a rank: */
+enum { ADDENDS = 251, RANKS_MOST = 65536 };
+_Static_assert((ADDENDS - 1 + 6) * RANKS_MOST <= 1 << 24, "fp32 has whole numbers up to 2^24");
 static double summed(int rank, int64_t i, int n, int64_t c) {
-    return (void)rank, (void)c, n * (n - 1) / 2.0 + (double)(n * (i % 7));
+    const int whole = n / ADDENDS, rest = n % ADDENDS;
+    (void)rank, (void)c;
+    return whole * (ADDENDS * (ADDENDS - 1) / 2.0) + rest * (rest - 1) / 2.0 + (double)(n * (i % 7));
 }
 static double gathered(int rank, int64_t i, int n, int64_t c) {
     return (void)rank, (void)n, (double)(i / c + i % c % 7);
@@ -88,7 +93,7 @@ static double of_the_last(int rank, int64_t i, int n, int64_t c) {
 }
 static double of_rank_0(int rank, int64_t i, int n, int64_t c) { return (void)rank, (void)n, (void)c, (double)(i % 7); }
 static double summed_on_0(int rank, int64_t i, int n, int64_t c) {
-    return rank == 0 ? summed(rank, i, n, c) : (double)(rank + i % 7);
+    return rank == 0 ? summed(rank, i, n, c) : (double)(rank % ADDENDS + i % 7);
 }
 
 /* twice: bus bandwidth has a factor of 2, once: of 1, each times (n-1)/n if parted. scatters: the result is a part. */
@@ -114,7 +119,8 @@ static enum status check(const struct collective *op, struct buffers *b) {
     const struct device *d = b->device;
     const int n = ranks(), rank = comm_world_rank();
     const int64_t bytes = b->count * (int64_t)sizeof(float);
-    for (int64_t i = 0; i < b->count; i++) b->host[i] = (float)(rank + i % 7);
+    const int addend = strcmp(op->redop, "sum") == 0 ? rank % ADDENDS : rank;
+    for (int64_t i = 0; i < b->count; i++) b->host[i] = (float)(addend + i % 7);
     TRY(d->upload(d, b->x, b->host, bytes));
     TRY(op->run(b));
     TRY(d->finish(d));
@@ -251,14 +257,19 @@ static enum status bench_on(const struct request *q, struct place *all) {
 static enum status read_request(struct options *o, int argc, char **argv, const struct request *q) {
     const int words = argc > 1 && argv[1][0] != '-' ? 2 : 1;         /* launch takes a command's name first */
     TRY(options_parse(o, argc - words, argv + words));
+    if (ranks() > RANKS_MOST)
+        return FAIL(E_USAGE, "%d ranks; start at most %d, whose sums are exact", ranks(), RANKS_MOST);
     if (ranks() < 2) return FAIL(E_USAGE, "one rank exchanges nothing; start two or more: trivium launch -n 2");
+    if (q->smallest > q->largest)
+        return FAIL(E_CONFIG, "smallest=%" PRId64 " is above largest=%" PRId64 "; lower it, or raise largest",
+                    q->smallest, q->largest);
     const int64_t least = ranks() * (int64_t)sizeof(float);
-    if (q->largest < least)
-        return FAIL(E_CONFIG, "largest=%" PRId64 " bytes have no element for each of %d ranks; use --largest %" PRId64
-                    " or more", q->largest, ranks(), least);
-    if (q->smallest <= q->largest) return OK;
-    return FAIL(E_CONFIG, "smallest=%" PRId64 " is above largest=%" PRId64 "; lower it, or raise largest", q->smallest,
-                q->largest);
+    int64_t last = q->smallest;
+    while (last * 4 <= q->largest) last *= 4;
+    if (last >= least) return OK;
+    return FAIL(E_CONFIG, "smallest=%" PRId64 " and largest=%" PRId64 " have no size with an element for each of %d "
+                "ranks; use --smallest %" PRId64 " --largest %" PRId64 ", or larger ones", q->smallest, q->largest,
+                ranks(), least, least);
 }
 
 static enum status bench(int argc, char **argv) {
