@@ -68,7 +68,9 @@ windows=(--window 4096 --window-layers sf)
     tr -d '\\\n' <"$work/out" | tr -s ' ' >"$work/line" &&
     grep -q -- "--window-size 4095,0 --window-attn-skip-freq '\[1,0,1,0,.*,0\]'" "$work/line" &&
     "$B/trivium" plan "${given[@]}" "${windows[@]}" --recompute none --stack nanotron >"$work/out" 2>"$work/err" &&
-    grep -q "without a key there: .*--window 4096 --window-layers sf" "$work/out"
+    grep -q "without a key there: .*--window 4096 --window-layers sf" "$work/out" &&
+    "$B/trivium" plan "${given[@]}" "${windows[@]}" --layers 128 --stack megatron-core >"$work/out" 2>"$work/err" &&
+    ! grep -q window-size "$work/out" && grep -q "without a key there: .*--window 4096 --window-layers sf" "$work/out"
 report "a_stack_is_started_with_windows_or_has_no_key_for_them" $?
 
 # The bytes are those that show memory prints for the fullest rank.

@@ -68,10 +68,11 @@ enum stack_when { KEY_ALWAYS, KEY_ABOVE_1, KEY_ON, KEY_OFF, KEY_IS, KEY_READ, KE
  * option's value if the key is there. theirs "": the program does so without a key. */
 struct stack_key { const char *section, *theirs, *ours; enum stack_when when; const char *is, *there; };
 
-/** Read Megatron's window, "4095,0" or "", and how many layers have one without it, "2" or "": the tokens of --window,
- *  and the letters of --window-layers. 0: there is no window; -1: no option says it. Pure. */
-enum { STACK_LAYERS_MAX = 129 };
-int64_t stack_read_window(const char *before, const char *every, char layers[STACK_LAYERS_MAX]);
+/** Read Megatron's window, "4095,0", "-1,0" or "", and which layers have it: "" all, "2" all but each second one, or
+ *  "[1,0]", a number for each of `layers` (0: of any number). Gives the tokens of --window and the letters of
+ *  --window-layers. 0: there is no window; negative: no option says the window, or the layers. Pure. */
+enum { STACK_LAYERS_MAX = 129, STACK_NO_WINDOW = -1, STACK_NO_LAYERS = -2 };
+int64_t stack_read_window(const char *before, const char *every, int64_t layers, char letters[STACK_LAYERS_MAX]);
 
 /* free: keys that do not matter here, or sections, as "section.*". ends with theirs NULL. */
 struct stack_file { const char *title; enum stack_form form; const struct stack_key *keys; const char *free; };

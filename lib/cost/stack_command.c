@@ -53,33 +53,58 @@ static void add_notation(struct values *v) {
     add_number(v, "layers-of-a-chunk", 0);
 }
 
-/* A window as Megatron's "4095,0": keys before and after a query. Letters as its [1,0]: one for each layer. */
+/* A window as Megatron's "4095,0": keys before and after a query. Letters as its [1,0]: one for each layer. Neither if
+ * the list is too long: without it all layers would have the window. */
 static void add_window(struct values *v) {
     char text[LONGEST];
     const char *letters = value(v, "window-layers");
     size_t n = strlen(letters), used = 0, layers = (size_t)number(v, "layers");
-    if (number(v, "window") == 0) return;
+    bool all = !strcmp(letters, "s");
+    if (number(v, "window") == 0 || (!all && 2 * layers + 2 > sizeof text)) return;
     snprintf(text, sizeof text, "%" PRId64 ",0", number(v, "window") - 1);
     add(v, "window-before", text, NOT_ASKED);
-    if (!strcmp(letters, "s") || 2 * layers + 2 > sizeof text) return;
+    if (all) return;
     for (size_t i = 0; i < layers; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", i ? "," : "[", letters[i % n] == 's');
     snprintf(text + used, sizeof text - used, "]");
     add(v, "window-freq", text, NOT_ASKED);
 }
 
-int64_t stack_read_window(const char *before, const char *every, char layers[STACK_LAYERS_MAX]) {
+/* "2" is one layer in two without a window, the last of them. */
+static bool read_every(const char *every, char letters[STACK_LAYERS_MAX]) {
+    int period = atoi(every);
+    if (period < 2 || period >= STACK_LAYERS_MAX || strspn(every, "0123456789") < strlen(every)) return false;
+    memset(letters, 's', (size_t)period);
+    strcpy(letters + period - 1, "f");
+    return true;
+}
+
+/* "[1,0,1,0]" is "sf": one period of the list, which has a number for each layer; 0 layers: for any. */
+static bool read_list(const char *list, int64_t layers, char letters[STACK_LAYERS_MAX]) {
+    size_t n = 0, period = 1;
+    do {
+        list += 1 + strspn(list + 1, " ");                     /* behind [ or , */
+        if ((*list != '0' && *list != '1') || n == STACK_LAYERS_MAX - 1) return false;
+        letters[n++] = *list++ == '1' ? 's' : 'f';
+        list += strspn(list, " ");
+    } while (*list == ',');
+    if (strcmp(list, "]") != 0 || (layers && n != (size_t)layers)) return false;
+    for (size_t i = 0; i < n; i++)
+        if (letters[i] != letters[i % period]) period = i + 1;
+    letters[period] = 0;
+    return true;
+}
+
+int64_t stack_read_window(const char *before, const char *every, int64_t layers, char letters[STACK_LAYERS_MAX]) {
     long long n, after;
     char rest[2] = "";
-    int found = sscanf(before + strspn(before, "("), "%lld,%lld%1[^)]", &n, &after, rest), period = atoi(every);
+    int found = sscanf(before + strspn(before, "("), "%lld,%lld%1[^)]", &n, &after, rest);
     if (!*before) return 0;
-    if (found != 2 || n < 0 || n >= 1000000000 || after != 0) return -1;
-    strcpy(layers, "s");
-    if (!*every) return n + 1;
-    if (period < 2 || period >= STACK_LAYERS_MAX || strspn(every, "0123456789") < strlen(every)) return -1;
-    memset(layers, 's', (size_t)period);
-    strcpy(layers + period - 1, "f");
-    return n + 1;
+    if (found != 2 || n < -1 || n >= 1000000000 || after != 0) return STACK_NO_WINDOW;
+    strcpy(letters, "s");
+    if (*every && !(*every == '[' ? read_list(every, layers, letters) : read_every(every, letters)))
+        return STACK_NO_LAYERS;
+    return strcmp(letters, "f") ? n + 1 : 0;                   /* -1 keys before it are all */
 }
 
 static void add_what_follows(struct values *v) {

@@ -402,7 +402,7 @@ const char *stack_key_shown(const char *name) {
         {"every-nth-layer", "recompute"}, {"offload-states", "offload, offload-to"},
         {"offload-weights", "offload, offload-to"}, {"expert-ffn", "ffn"}, {"decoder-layers", "layers"},
         {"decoder-seq", "seq, noise"}, {"rope-scaled", "rope-scaling"}, {"rope-factor", "rope-scaling"},
-        {"positions", "seq"}};
+        {"positions", "seq"}, {"window-before", "window"}, {"window-freq", "window-layers"}};
     for (size_t i = 0; i < sizeof within / sizeof *within; i++)
         if (!strcmp(name, within[i][0])) return within[i][1];
     return name;

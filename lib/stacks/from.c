@@ -14,11 +14,6 @@ enum { MOST_BYTES = 4 << 20, NAMES = FROM_NAMES };
 #define KINDS "config.json of Hugging Face, a script or model_config.yaml with Megatron-LM's arguments, " \
     "ds_config.json, torchtitan's TOML (model.flavor), nanotron's YAML (tokens.sequence_length)"
 
-static void add_type(char list[NAMES], const char *between, const char *name) {
-    size_t used = strlen(list);
-    snprintf(list + used, NAMES - used, "%s%s", used ? between : "", name);
-}
-
 /* ---- a config.json of Hugging Face ---- */
 
 static const struct model_format *format_of(const struct recipe *r, const char *type, const char **arch,
@@ -28,7 +23,7 @@ static const struct model_format *format_of(const struct recipe *r, const char *
             *arch = r->models[i]->name;
             if (!m->config) continue;
             if (!strcmp(m->model_type, type)) return m;
-            add_type(known, ", ", m->model_type);
+            from_add(known, ", ", m->model_type);
         }
     return NULL;
 }

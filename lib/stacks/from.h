@@ -38,5 +38,7 @@ void from_hear(void *self, const char *key, const char *value, const char *becam
 enum status from_set(struct from *, const char *name, const char *value);
 /** Is a name in a list, "a b" or "a,b"? */
 bool from_has(const char *list, const char *name);
+/** Add a name to a list, behind `between` if it is not the first. */
+void from_add(char list[FROM_NAMES], const char *between, const char *name);
 /** Set the options that a file of this kind says (read.c). @errors those of from_set */
 enum status from_read_keys(struct from *, const struct stack_file *, const struct flat *);

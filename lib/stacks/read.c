@@ -17,7 +17,7 @@ bool from_has(const char *list, const char *name) {
     return false;
 }
 
-static void add_name(char list[FROM_NAMES], const char *between, const char *name) {
+void from_add(char list[FROM_NAMES], const char *between, const char *name) {
     size_t used = strlen(list);
     snprintf(list + used, FROM_NAMES - used, "%s%s", used ? between : "", name);
 }
@@ -30,7 +30,7 @@ void from_hear(void *self, const char *key, const char *value, const char *becam
     if (!strncmp(became, f->path, n) && !strncmp(became + n, ": ", 2)) became += n + 2;
     if (!strcmp(became, "ignored")) {
         if (from_has(f->ignored, key)) return;
-        add_name(f->ignored, ", ", key);
+        from_add(f->ignored, ", ", key);
     }
     if (refused) {
         char is[FLAT_KEY + 8];
@@ -39,7 +39,7 @@ void from_hear(void *self, const char *key, const char *value, const char *becam
         else if (f->n_refused == 1)
             snprintf(f->first, sizeof f->first, "%s is %.60s%s: %s", key, *value ? value : "there",
                      strlen(value) > 60 ? "..." : "", became);
-        add_name(f->refused, ", ", key);
+        from_add(f->refused, ", ", key);
     }
     if (!f->table) return;
     bool cut = strlen(value) > 60;
@@ -69,7 +69,7 @@ enum status from_set(struct from *f, const char *name, const char *value) {
         return FAIL(E_USAGE, "%s is %s in --config and %s in %s: leave one out, or type --%s", name, before.text,
                     after.text, f->path, name);
     snprintf(word, sizeof word, "--%s %s", name, after.text);
-    add_name(source == FROM_COMMAND_LINE ? f->typed : f->set, " ", word);
+    from_add(source == FROM_COMMAND_LINE ? f->typed : f->set, " ", word);
     return OK;
 }
 
@@ -190,7 +190,7 @@ static const char *try_row(struct reading *r, const struct stack_key *k, const c
     else if (k->when == KEY_IS && !there && strcmp(value, k->is) != 0) return NULL;
     else if (!there) text = value;
     else text = k->when == KEY_IS ? k->is : k->when == KEY_ON ? "on" : k->when == KEY_OFF ? "off" : NULL;
-    if (!text) return IS_FREE;
+    if (!text || !strcmp(k->ours, "tp-overlap")) return IS_FREE;   /* how fast, not what */
     if (!note(r, key, k->ours, text, there && k->when != KEY_READ && (k->when == KEY_ON || !*value))) return NULL;
     r->n_llama += !strcmp(k->ours, "llama");
     snprintf(became, sizeof became, "--%s", stack_key_shown(k->ours));
@@ -339,10 +339,11 @@ static void settle_recompute(struct reading *r) {
 }
 
 static void settle_window(struct reading *r) {
-    char layers[STACK_LAYERS_MAX];
-    int64_t window = stack_read_window(text_of(r, "window-before"), text_of(r, "window-freq"), layers);
-    if (window > 0) note_number(r, "window", window), (void)note(r, "", "window-layers", layers, false);
-    if (window < 0) refuse(r, "window-size", "here windows are N,0, and of all layers or all but every n-th, n to 128");
+    char letters[STACK_LAYERS_MAX];
+    int64_t w = stack_read_window(text_of(r, "window-before"), text_of(r, "window-freq"), number(r, "layers"), letters);
+    if (w > 0) note_number(r, "window", w), (void)note(r, "", "window-layers", letters, false);
+    if (w == STACK_NO_WINDOW) refuse(r, "window-size", "here windows are N,0, or -1,0 for none");
+    if (w == STACK_NO_LAYERS) refuse(r, "window-attn-skip-freq", "here N from 2 to 128, or [1,0,...] of each layer");
 }
 
 /* Replicas: of processes that are started, of a batch and its parts, or of shards. */

@@ -239,8 +239,34 @@ TEST(test_keys_that_belong_together) {
     assert_fails(read_text("run.sh", "p " SIZES LLAMA_KEYS "--window-size 127", "", typed), E_FORMAT, "window-size");
     assert_fails(read_text("run.sh", "p " SIZES LLAMA_KEYS "--window-size 127,0,0", "", typed), E_FORMAT,
                  "window-size");
-    assert_fails(read_text("run.sh", "p " SIZES LLAMA_KEYS "--window-size 127,0 --window-attn-skip-freq '[1,0]*2'", "",
-                           typed), E_FORMAT, "window-size", "every n-th");
+}
+
+#define ALTERNATING "1,0,1,0,1,0,1, 0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,1"
+
+/* Layers with a window as plan --stack writes them, a number for each of the 24; -1,0 is none. */
+TEST(test_windows_of_layers_by_a_list) {
+    static const char *const refused[] = {"'[1,0]*12'", "'[1,0]'", "'[" ALTERNATING ",0,1]'", "'[" ALTERNATING ",2]'",
+                                          "'[" ALTERNATING ",0'", "'[]'", "'['", "1", "129", "2x"};
+    char text[1024];
+    assert_ok(read_text("run.sh", "p " SIZES LLAMA_KEYS "--window-size 127,0 --window-attn-skip-freq '[" ALTERNATING
+                        ",0]'", "", "--dp 8 --vocab 50304"));
+    assert_options("window=128 window-layers=sf");
+    assert_ok(read_text("run.sh", "p " SIZES LLAMA_KEYS "--window-size 127,0 --window-attn-skip-freq '[" ALTERNATING
+                        ",1]'", "", "--dp 8 --vocab 50304"));
+    assert_options("window=128 window-layers=sfsfsfsfsfsfsfsfsfsfsfss");
+    assert_ok(read_text("run.sh", "p " SIZES LLAMA_KEYS "--window-size -1,0 --window-attn-skip-freq 2 "
+                        "--tp-comm-overlap", "", "--dp 8 --vocab 50304"));
+    assert_row("tp-comm-overlap", "does not matter here");
+    assert_string_equal(value("window"), "0 (not the file's)");
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        snprintf(text, sizeof text, "p " SIZES LLAMA_KEYS "--window-size 127,0 --window-attn-skip-freq %s", refused[i]);
+        assert_fails(read_text("run.sh", text, "", "--dp 8 --vocab 50304"), E_FORMAT, "window-attn-skip-freq is ",
+                     "N from 2 to 128");
+    }
+}
+
+TEST(test_some_of_the_keys_that_belong_together) {
+    static const char typed[] = "--vocab 50304 --dp 8";
     assert_fails(read_text("run.sh", "p " SIZES "--swiglu --disable-bias-linear --normalization RMSNorm", "", typed),
                  E_FORMAT, "position-embedding-type", "make a Llama");
     assert_fails(read_text("run.sh", "p --num-layers 2 --hidden-size 64 --num-attention-heads 2 --seq-length 64 "
@@ -461,6 +487,10 @@ TEST(test_what_plan_writes_is_read_back) {
                    "schedule recompute");
     snprintf(typed, sizeof typed, "%s --zero 3 --recompute block:3", llama);
     there_and_back(STACK_MEGATRON_CORE, "pretrain_gpt.py", typed, "--vocab 128256", SIZED LAID " sp zero recompute");
+    snprintf(typed, sizeof typed, "%s --window 4096 --window-layers ssf", llama);
+    there_and_back(STACK_MEGATRON_CORE, "pretrain_gpt.py", typed, "--vocab 128256", SIZED LAID " window window-layers");
+    assert_row("window-size", "--window");
+    assert_row("window-attn-skip-freq", "--window-layers");
     snprintf(typed, sizeof typed, "%s --pp-split 39,41 --recompute selective", llama);
     there_and_back(STACK_MEGATRON_CORE, "pretrain_gpt.py", typed, "--vocab 128256", SIZED LAID " sp recompute");
     there_and_back(STACK_MEGATRON_2021, "pretrain_gpt.py", "--model gpt2-1558m --precision fp16 --tp 5 --dp 4 "
@@ -475,6 +505,21 @@ TEST(test_what_plan_writes_is_read_back) {
     snprintf(typed, sizeof typed, "%s --zero 1 --recompute full --grad-fp32 on", llama);
     there_and_back(STACK_NANOTRON, "config.yaml:", typed, "", SIZED LAID " vocab sp zero recompute grad-fp32 dp");
     assert_string_equal(value("norm-eps"), "0 (not the file's)");  /* 1e-5, which is not its default */
+}
+
+/* What the table of keys shows is an option, or several. */
+TEST(test_keys_are_shown_as_options) {
+    assert_ok(read_text("config.json", GPT2 "}", "", ""));
+    for (int i = 0; i < N_STACK_COMMANDS * STACK_MOST_FILES; i++)
+        for (const struct stack_key *k = stack_files[i / 2][i % 2].keys; k && k->theirs; k++) {
+            char name[40];
+            const char *at = *k->theirs && *k->ours ? stack_key_shown(k->ours) : "";
+            for (int n; sscanf(at, "%39[a-z0-9-]%n", name, &n) == 1; at += n + strspn(at + n, ", ")) {
+                if (!strcmp(value(name), "no such option") && strcmp(name, "tp-overlap") != 0)   /* which is free */
+                    fail_msg("%s is shown as %s", k->theirs, name);
+                if (!strcmp(name, "arch")) break;                  /* "arch llama" */
+            }
+        }
 }
 
 /* Norms that a stack has no key for are listed. */
@@ -508,7 +553,9 @@ TEST(test_norms_without_a_key_are_named) {
 TESTS(unit_test(test_a_folder_or_another_text), unit_test(test_bert_and_t5_of_megatron),
       unit_test(test_a_yaml_of_megatron_is_options), unit_test(test_what_plan_writes_is_read_back),
       unit_test(test_norms_without_a_key_are_named), unit_test(test_a_launch_script_is_options),
-      unit_test(test_what_only_the_shell_knows), unit_test(test_keys_that_belong_together),
+      unit_test(test_keys_are_shown_as_options), unit_test(test_what_only_the_shell_knows),
+      unit_test(test_keys_that_belong_together),
+      unit_test(test_windows_of_layers_by_a_list), unit_test(test_some_of_the_keys_that_belong_together),
       unit_test(test_a_ds_config_is_options), unit_test(test_a_toml_of_torchtitan_is_options),
       unit_test(test_a_yaml_of_nanotron_is_options), unit_test(test_a_key_that_transformers_does_not_read),
       unit_test(test_a_config_json_is_options), unit_test(test_a_config_json_that_cannot_be_said),
