@@ -320,6 +320,10 @@ TEST(test_other_functions_are_refused_by_name) {
         {llama_hf_config_read, OF_QWEN2 ", \"use_sliding_window\": true, \"max_window_layers\": -1}",
          "max_window_layers is -1", "from 0"},
         {llama_hf_config_read, OF_QWEN2 ", \"max_window_layers\": null}", "max_window_layers is null", "from 0"},
+        {llama_hf_config_read, "{\"model_type\": \"qwen2\", \"hidden_size\": 16, \"num_hidden_layers\": 130, "
+         "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"vocab_size\": 131, \"intermediate_size\": 24, "
+         "\"max_position_embeddings\": 8, \"use_sliding_window\": true, \"max_window_layers\": 129}",
+         "repeat after 130 layers", "at most 128 letters; set sliding_window and layer_types to null"},
         {llama_hf_config_read, OF_QWEN2 ", \"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
          "layer_types has \"sliding_attention\", and there is no window", "use_sliding_window must be true"},
         {llama_hf_config_read, OF_QWEN2 ", \"layer_types\": [\"full_attention\", \"chunked_attention\"]}",

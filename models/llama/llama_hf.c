@@ -30,8 +30,8 @@ enum status llama_hf_check(const struct checkpoint_model *m) {
                     "probability; such files have experts-per-token=2 or more");
     TRY(check_scores(m));
     if (!llama_hf_has_type(m) && strstr(m->more, "window="))
-        return FAIL(E_CONFIG, "no file has %.120s: windows of all layers are Mistral's and Mixtral's, and of some "
-                    "Qwen 2's and 3's; use --window 0 --window-layers s", m->more);
+        return FAIL(E_CONFIG, "the model has %.120s, and no model_type has these together: mistral and mixtral have a "
+                    "window in all layers, qwen2 and qwen3 in some; use --window 0 --window-layers s", m->more);
     char bias[MODEL_VALUE_MAX];
     checkpoint_model_said(m, "attention-bias", bias);
     if (!llama_hf_has_type(m) && strstr(m->more, "-norm="))

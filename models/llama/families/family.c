@@ -127,8 +127,8 @@ static enum status shorten(const char *path, struct windows *w) {
     w->layers[period] = 0;
     if (!strcmp(w->layers, "f")) w->window = 0;
     if (period <= MODEL_LETTERS_MAX) return OK;
-    return FAIL(E_FORMAT, "%s: its layers with and without a window repeat only after %zu; Trivium notes patterns of "
-                "at most %d layers", path, period, MODEL_LETTERS_MAX);
+    return FAIL(E_FORMAT, "%s: its windows repeat after %zu layers, and --window-layers has at most %d letters; set "
+                "sliding_window and layer_types to null: then no layer has a window", path, period, MODEL_LETTERS_MAX);
 }
 
 static enum status read_windows(const char *path, const json_t *config, const struct hf_keys *keys,
