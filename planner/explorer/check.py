@@ -380,7 +380,9 @@ FILES = [("config.json", json.dumps(LLAMA), ""),
          ("torchtitan's TOML", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\n"
           "seq_len = 8192\n[parallelism]\ntensor_parallel_degree = 8\n", "dp=4"),
          ("ds_config.json", json.dumps({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2,
-                                        "zero_optimization": {"stage": 2}, "bf16": {"enabled": True}}), "")]
+                                        "zero_optimization": {"stage": 2}, "bf16": {"enabled": True}}), ""),
+         ("config.json of 5000 labels",
+          json.dumps({**LLAMA, "id2label": {str(i): f"\\{i}, " * 30 for i in range(5000)}}), "")]
 # (what, file, the keys that can be left out, what is the page's own in the refusal)
 REFUSED = [("two keys", json.dumps({**LLAMA, "hidden_act": "relu", "attention_bias": "yes"}),
             ["hidden_act", "attention_bias"], None),

@@ -293,17 +293,17 @@ static char *read_escape(struct text *t, char *to) {
 }
 
 static char *read_string(struct text *t) {               /* behind the first quote */
-    const char *from = t->at;
-    char *out = malloc((size_t)(t->end - from) + 1), *to = out;
-    while (to && t->at < t->end && *t->at != '"') {
+    const char *end = t->at;
+    while (end < t->end && *end != '"') end += 1 + (*end == '\\' && end + 1 < t->end);
+    char *out = malloc((size_t)(end - t->at) + 1), *to = out;
+    while (to && t->at < end) {
         char c = *t->at++;
         if ((unsigned char)c < ' ') to = NULL;
         else if (c == '\\') to = read_escape(t, to);
         else *to++ = c;
     }
-    if (!to || t->at == t->end) return fail(t, "invalid string"), NULL;
-    t->at++, *to = 0;
-    return out;
+    if (to && end < t->end) return t->at++, *to = 0, out;
+    return fail(t, out ? "invalid string" : "no memory"), NULL;
 }
 
 static json_t *read_number(struct text *t) {
