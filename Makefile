@@ -550,9 +550,10 @@ uninstall:
 	    $(TO)/share/zsh/site-functions/_trivium $(TO)/share/fish/vendor_completions.d/trivium.fish
 
 # An archive holds what is committed and nothing else; a commit gives the same bytes each time
+dist: DIST = trivium-$(VERSION).tar.gz
 dist:
-	$(Q)git archive --format=tar --prefix=trivium-$(VERSION)/ HEAD | gzip -9n >trivium-$(VERSION).tar.gz
-	@sha256sum trivium-$(VERSION).tar.gz
+	$(Q)git archive --format=tar --prefix=trivium-$(VERSION)/ HEAD | gzip -9n >$(DIST)
+	@sha256sum $(DIST)
 
 include tools/teach.mk
 

@@ -107,13 +107,19 @@ for text in sys.argv[2:]:
 print([more["sha256"] for name, _, more in said if name == "version"][0], len(said))
 END
 try_spack() {
-    local repo=$work/out/spack_repo/trivium archive words
+    local repo=$work/out/spack_repo/trivium archive words own made= before
     git rev-parse -q HEAD >/dev/null 2>&1 || { echo "skip install: no git, of which make dist packs a commit"; return; }
+    own=trivium-$(sed -n 's/^static const char VERSION.. = "\(.*\)";/\1/p' trivium.c).tar.gz
+    [ -e "$own" ] || { made=$own; echo "of the user" >"$own"; }
+    before=$(sha256sum "$own")
     tools/package spack "$work/out" >"$work/said" 2>&1 && archive=$(echo "$work"/out/trivium-*.tar.gz) &&
         python3 -B "$work/recipe.py" "$repo/packages/trivium/package.py" +mpi~cuda ~mpi~cuda ~mpi+cuda~cudnn \
             >"$work/words" 2>"$work/said" &&
         grep -q "^$(sha256sum "$archive" | cut -d' ' -f1) " "$work/words"
     report $? "a recipe for Spack, with the sum of its archive"
+    [ "$before" = "$(sha256sum "$own" 2>&1)" ]
+    report $? "an archive in the project stays as it is"
+    [ -z "$made" ] || rm -f "$own"
     sed -n 1p "$work/words" | grep -q ' MPICC=/m/bin/mpicc CUDA=0$' && sed -n 2p "$work/words" |
         grep -q ' MPI=0 CUDA=0$' && sed -n 3p "$work/words" | grep -q \
         ' MPI=0 CUDA=1 CUDNN=0 CUDA_HOME=/c NVCC=/c/bin/nvcc CUDA_ARCH=90$'
