@@ -102,6 +102,10 @@ jobs_of_one_node() {
     judge_job $? slurm_gives_launch_its_ranks "$job"
 }
 cluster_check() {
+    # Of a build elsewhere, the program must be there.
+    [ "${trivium%/*}" != "$root/build" ] ||
+        env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -C "$root" bench-collectives ||
+        { echo "not ok slurm_cluster_check_on_eight_ranks: bench-collectives is not built"; return; }
     local job
     job=$(sbatch --parsable --nodes=1 --ntasks=8 --output=%x-%j.out --job-name=check \
         --wrap "BUILD=${trivium%/*} $root/tools/cluster-check --short --to $work/checked")
