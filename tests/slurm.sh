@@ -102,7 +102,7 @@ jobs_of_one_node() {
     judge_job $? slurm_gives_launch_its_ranks "$job"
 }
 cluster_check() {
-    # Of a build elsewhere, the program must be there.
+    # A build elsewhere must have the program.
     [ "${trivium%/*}" != "$root/build" ] ||
         env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -C "$root" bench-collectives ||
         { echo "not ok slurm_cluster_check_on_eight_ranks: bench-collectives is not built"; return; }
