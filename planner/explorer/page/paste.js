@@ -14,7 +14,8 @@ const paste = {
   form(onOptions) {
     this.onOptions = onOptions;
     this.text = element('textarea', {id: 'paste-text', rows: 6, spellcheck: false,
-      placeholder: 'config.json of Hugging Face, a script with Megatron-LM’s arguments, ds_config.json, torchtitan’s TOML'});
+      placeholder: 'config.json of Hugging Face, a script with Megatron-LM’s arguments, ' +
+        'ds_config.json, torchtitan’s TOML'});
     this.text.setAttribute('aria-label', 'the file');
     const read = element('button', {type: 'button', id: 'paste-read', textContent: 'Read it'});
     read.addEventListener('click', () => this.read(this.text.value, []));
@@ -25,7 +26,8 @@ const paste = {
   async read(text, ignored) {
     const leave = ignored.length ? ['--ignore', ignored.join()] : [];
     const typed = this.set.includes('dp') || !state.get('dp') ? [] : ['--dp', state.get('dp')];
-    const words = ['--device', state.device(clusterFiles, state.values), '--cluster', state.get('cluster'), '--from', PASTED, ...typed];
+    const words = ['--device', state.device(clusterFiles, state.values), '--cluster', state.get('cluster'),
+      '--from', PASTED, ...typed];
     const {code, err} = await aside.ask(['show', 'options', ...words, ...leave, '--json'], {[PASTED]: text});
     if (code === 0) this.take(this.options(err));
     this.show(err, code === 0 ? [] : this.refused(err), name => this.read(text, [...ignored, name]));
