@@ -154,7 +154,7 @@ static const struct checked { const char *id; double off, within; } *rows(int *n
 /* Lines that other files hold, or that are no figures. */
 static const struct held { const char *id, *by; } HELD[] = {
     {"pipeline_rounds", "pp/test_pp_rows.c"},       {"zero3_traffic", "zero/test_zero_wire.c"},
-    {"wasted_time", "launch/test_goodput.c"},       {"resnet_curve", "driver/compare/test_compare_page.c"},
+    {"wasted_time", "launch/test_stop.c"},       {"resnet_curve", "driver/compare/test_compare_page.c"},
     {"resnet50", "tests/anchors/seed_figures.csv"},
 };
 

@@ -9,7 +9,7 @@
  * the format demands, at most 100 MB. The header has at most SAFETENSORS_MAX_VALUES values, because each takes some 100
  * bytes of memory on each rank. Names appear once, and metadata are texts. A shape's product does not overflow, and
  * times the element's bits is exactly end - begin. Tensors do not overlap and leave no holes, as the format demands;
- * the last one ends where the file ends. test_safetensors_cases.c compares the reader with the Python package's
+ * the last one ends where the file ends. test_safetensors.c compares the reader with the Python package's
  * (version 0.8) on many odd files.
  *
  * Source: https://github.com/huggingface/safetensors (README, "Format"). */
