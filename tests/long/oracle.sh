@@ -64,6 +64,8 @@ for dtype in fp64 fp32 bf16; do
     for ranks in 2 4; do
         row right gpt $ranks torch_ddp --dtype $dtype
         for sequence in off on; do row right modules $ranks torch_tp --dtype $dtype --sequence $sequence; done
+        row right modules $ranks torch_cp --dtype $dtype
+        row right gpt $ranks torch_cp --dtype $dtype --balance none --rotate alltoall
         for reference in gpt llama; do
             row right $reference $ranks torch_fsdp --dtype $dtype
             [ $ranks = 2 ] || row right $reference 4 torch_fsdp --dtype $dtype --replicas 2
@@ -78,6 +80,7 @@ for dtype in fp64 fp32 bf16; do
         done
     done
     row right modules 4 torch_tp --dtype $dtype --sequence on --dp 2
+    row right modules 4 torch_cp --dtype $dtype --dp 2
     row right gpt 2 torch_pp --dtype $dtype --schedule interleaved
 done
 row right gpt 1 torch_eager --dtype fp16
@@ -127,6 +130,16 @@ step 1, forward: model.embed_tokens.act|modules|2|torch_tp|vocabulary
 step 1, forward, layer 1: model.layers.1.self_attn.k_proj.act|modules|2|torch_tp|heads
 step 1, norm: grad_norm|modules|2|torch_tp|local-norm
 step 1, norm: grad_norm|modules|2|torch_tp|norm-twice
+step 1, forward, layer 0: model.layers.0.post_attention_layernorm.act|modules|2|torch_cp|positions
+step 1, loss: loss|modules|2|torch_cp|own-shift
+step 1, loss: loss|modules|2|torch_cp|targets-in-order
+step 1, forward, layer 1: model.layers.1.post_attention_layernorm.act|modules|2|torch_cp|one-layer
+step 1, forward, layer 0: model.layers.0.post_attention_layernorm.act|modules|2|torch_cp|not-causal|--balance none
+step 1, backward, layer 1: model.layers.1.self_attn.k_proj.act_grad|modules|2|torch_cp|keys-cut
+step 1, backward: lm_head.weight.grad|modules|4|torch_cp|unsynced|--dp 2
+step 1, backward: lm_head.weight.grad|modules|4|torch_cp|sum|--dp 2
+step 1, loss: loss|modules|2|torch_cp|own-loss
+step 1, norm: grad_norm|modules|2|torch_cp|local-norm
 step 1, backward: transformer.ln_f.weight.grad|gpt|2|torch_pp|divisor
 step 1, backward: transformer.wte.weight.grad|gpt|2|torch_pp|tied
 step 1, norm: grad_norm|gpt|2|torch_pp|norm-per-stage

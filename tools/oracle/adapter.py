@@ -56,6 +56,11 @@ def loss_of(model, tokens, targets):
     return cross_entropy(model(input_ids=tokens, use_cache=False).logits, targets)
 
 
+def blocks_of(model):
+    """The blocks of a GPT-2, or of a Llama."""
+    return model.base_model.h if hasattr(model.base_model, "h") else model.base_model.layers
+
+
 def own_microbatches(a, recorder, tokens, targets):
     """This rank's share of the batch, r B/n and on of rank r of n, by parts: tokens, targets, parts left, all parts."""
     own = len(tokens) // a.ranks

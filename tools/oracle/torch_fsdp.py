@@ -9,7 +9,7 @@ import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from adapter import DTYPES, finish_step, loss_of, norm_of, own_microbatches, start, sum_over_ranks
+from adapter import DTYPES, blocks_of, finish_step, loss_of, norm_of, own_microbatches, start, sum_over_ranks
 from recorder import Recorder
 
 BUGS = {
@@ -29,8 +29,7 @@ def shard(model, a):
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if a.dtype == "bf16" else MixedPrecisionPolicy()
     mesh = init_device_mesh("cpu", (a.replicas, a.ranks // a.replicas), mesh_dim_names=("replicas", "shards"))
     mesh = mesh if a.replicas > 1 and a.plant != "replicas-apart" else mesh["shards"]
-    inner = model.base_model
-    for number, block in enumerate(inner.h if hasattr(inner, "h") else inner.layers):
+    for number, block in enumerate(blocks_of(model)):
         norms = {p for p in block.parameters() if p.dim() == 1} if a.plant == "unsynced" and number == 1 else set()
         fully_shard(block, mesh=mesh, mp_policy=policy, ignored_params=norms)
     fully_shard(model, mesh=mesh, mp_policy=policy)
