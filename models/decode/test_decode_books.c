@@ -1,7 +1,9 @@
 /* ranks: 1 2 4  device: cpu
  *
- * Bytes of the cache, of memory and of the wire equal their formulas; and what decoding refuses. */
+ * Bytes of the cache, of memory and of the wire, and flops, equal their formulas; and what decoding refuses. */
 #include "models/decode/test_decode.h"
+
+#include "lib/ops/attention/attention_cached.h"
 
 static int64_t written_bytes(const struct run *r) {
     int64_t bytes = 0;
@@ -88,6 +90,36 @@ TEST(test_decode_refuses_tokens_it_cannot_read) {
     assert_non_null(strstr(text[1], "token 131"));
 }
 
+/* Flops of reading n tokens from `position` on: of attention, and of all else. */
+static enum status count_flops(struct program *p, int64_t position, int64_t n, double *attention, double *rest) {
+    *attention = *rest = 0;
+    TRY(decode_move(p, position, n));
+    for (int i = 0; i < p->n_steps; i++) {
+        struct call types = program_call(p, &p->steps[i]);
+        *(p->steps[i].op == &op_attention_cached ? attention : rest) += op_cost(&types, ROW_FORWARD).flops;
+    }
+    return OK;
+}
+
+/* Training does 6 N + 12 L C T per token, with N the parameters in products; a generated token 2 N + 4 L C (t + 1). */
+TEST(test_decode_does_2n_flops_a_token) {
+    const struct { int64_t sequences, position, n; double keys; } reads[] = {
+        {1, 0, 1, 1}, {1, 7, 1, 8}, {3, 4, 1, 3 * 5}, {1, 0, 4, 1 + 2 + 3 + 4}};
+    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
+        struct run r;
+        struct plan p = decode_plan(PRECISION_FP32);
+        double attention, rest, attention_in_training = 12. * LAYERS * (double)p.hidden * T;
+        p.global_batch = p.micro_batch = reads[i].sequences, p.prefill = reads[i].n;
+        assert_ok(plan_settle(&p, 1));
+        assert_ok(run_compile(&r, &generate_recipe, &p, 0, NULL, NULL));
+        assert_ok(count_flops(&r.program, reads[i].position, reads[i].n, &attention, &rest));
+        double products = (p.arch->flops_per_token(&p) - attention_in_training) / 6;
+        assert_close(rest, 2 * products * (double)(reads[i].sequences * reads[i].n), 0);
+        assert_close(attention, 4. * LAYERS * (double)p.hidden * reads[i].keys, 0);
+        run_destroy(&r);
+    }
+}
+
 static enum status compile(struct plan p) {
     struct run r;
     enum status status = run_compile(&r, &generate_recipe, &p, 0, NULL, NULL);
@@ -120,4 +152,4 @@ TEST(test_decode_refuses_other_layouts) {
 }
 
 TESTS(alone_test(test_decode_keeps_to_its_formulas), alone_test(test_decode_refuses_tokens_it_cannot_read),
-      alone_test(test_decode_refuses_other_layouts))
+      alone_test(test_decode_does_2n_flops_a_token), alone_test(test_decode_refuses_other_layouts))
