@@ -1,5 +1,4 @@
-/* A deadline for calls that have no timeout: MPI's start, making groups, opening a pipe. An alarm prints the reason and
- * ends the process. */
+/* A deadline for calls without a timeout: MPI's start, making groups, opening a pipe. An alarm ends the process. */
 #pragma once
 
 /** After this many seconds (rounded up), print one E_TIMEOUT line and exit with code 1. deadline_lift cancels the

@@ -100,8 +100,7 @@ static enum status check_bytes(const struct setup *s) {
                 data_path(s->data), p->vocab);
 }
 
-/* Refuse default marks that the texts contain, because such a token would have two meanings. Marks that the user set
- * stay. */
+/* Refuse default marks that the texts contain: such a token would have two meanings. The user's marks stay. */
 static enum status check_own_tokens(const struct plan *p, const struct data_file *data) {
     if (!p->arch->own_tokens) return OK;
     const struct own_tokens own = p->arch->own_tokens(p);

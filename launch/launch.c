@@ -82,8 +82,7 @@ static void set_environment(const struct launch_request *request) {
 
 static const char *signal_remedy(int number) {
     switch (number) {
-    case SIGKILL:
-        return "most likely the out-of-memory killer: see `dmesg` and `trivium show memory`; start it again";
+    case SIGKILL: return "most likely the out-of-memory killer: see `dmesg` and `trivium show memory`; start it again";
     case SIGXCPU: return "`ulimit -t` is used up; raise it, and start it again";
     case SIGUSR1: return "it was asked to stop; start it again";
     case SIGILL: return "the program was built for another processor; make clean, then build it here";

@@ -223,6 +223,8 @@ import json, sys
 lines = json.load(open(sys.argv[1]))["budget"]["lines"]
 assert [(l["ranks"], l["global_batch"]) for l in lines] == [(2, 64), (4, 128), (8, 256)], lines
 assert all(a["wall_s"] > b["wall_s"] and a["mtbf_s"] == 2 * b["mtbf_s"] for a, b in zip(lines, lines[1:])), lines
+each = [l["global_batch"] / l["step_s"] / l["ranks"] for l in lines]   # speed per rank: T_n / n
+assert all(abs(l["scale_factor"] - t / each[0]) < 1e-9 for l, t in zip(lines, each)) and each[2] != each[1], lines
 P
 report "budget_as_a_curve" $?
 "$B/trivium" budget "${model[@]}" --tokens 1e9 --scale 2:8 --json --out "$work/curve" >"$work/curve.json" \

@@ -65,8 +65,7 @@ static double common_rate(const struct measured *m) {
 }
 
 /* memory_bytes_per_s: the measured speed of copies; 0 if only ops are measured. */
-static void write_rows(FILE *f, struct measured *m, enum dtype dtype, double memory_bytes_per_s,
-                       struct cluster *c) {
+static void write_rows(FILE *f, struct measured *m, enum dtype dtype, double memory_bytes_per_s, struct cluster *c) {
     char source[160];
     double error = fit_products(m->products, m->n_products, m->peak[dtype], c);
     snprintf(source, sizeof source, "measured: %d products, and how far this formula is from them: median %.1f%%",

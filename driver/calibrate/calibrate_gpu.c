@@ -42,8 +42,7 @@ static enum status time_piece(const struct device *d, const struct buffers *x, p
     return status;
 }
 
-/* Time a copy in host memory, by as many threads as a rank has cores, from one half of the pinned buffer to the
- * other. */
+/* Time a copy in host memory, by a rank's threads, from one half of the pinned buffer to the other. */
 static double host_copy_s(const struct buffers *x) {
     enum { PIECES = 64 };
     double seconds[TIMES];

@@ -11,8 +11,7 @@
 static void announce(const struct run *r, bool overlaps) {
     const struct plan *p = &r->plan;
     if (pp_row(p)->split_weight)
-        printf("schedule: %s puts weight gradients off; loss-chunk %" PRId64 "%s\n",
-               pp_row(p)->name, p->loss_chunk,
+        printf("schedule: %s puts weight gradients off; loss-chunk %" PRId64 "%s\n", pp_row(p)->name, p->loss_chunk,
                p->loss_chunk == 0 ? ": the last stage keeps whole logits" : "; 0 lets the last stage do so, too");
     if (pp_options(p)->optim_sync == OPTIM_SYNC_VALIDATE)
         printf("optim-sync: updates are guessed while loss and norm are summed%s\n",

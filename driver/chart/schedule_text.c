@@ -16,8 +16,7 @@ static bool all_multiples(const struct schedule_chart *c, double unit) {
     return is_multiple(tape[TAPE_B], unit) && is_multiple(tape[TAPE_W], unit) && is_multiple(c->transfer, unit);
 }
 
-/* The largest fraction of a chunk's forward of which all times are multiples. If there is none, a sixtieth, to which
- * times are rounded. */
+/* The largest fraction of a chunk's forward of which all times are multiples; if there is none, a rounded sixtieth. */
 static double common_unit(const struct schedule_chart *c) {
     double forward = c->times.tape[TAPE_F];
     for (int k = 1; k < 60; k++)

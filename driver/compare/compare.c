@@ -85,8 +85,7 @@ static enum status read_base(struct comparison *c, int argc, char **argv) {
     return strategies_split(c->base.strategies, &c->strategies);
 }
 
-/* Refuse options that only train has, if the user typed them. (A settings file may have them, because train reads the
- * same file.) */
+/* Refuse train's own options if the user typed them. (A settings file may have them, for train.) */
 static enum status refuse_trains_own(const struct options *o) {
     static const char traced[] = " (pipelines are traced for report.html anyhow)";
     static const struct { const char *option, *remark; } of_train[] = {
@@ -269,6 +268,7 @@ static enum status finish_pass(struct comparison *c, int i, struct compare_row *
         bool uneven = options_source(c->requests[i].setup.options, "pp-split") != FROM_DEFAULT;
         if (c->cluster) compare_predict(p, c->cluster, uneven, row);
     }
+    compare_rows_scale(c->rows, c->strategies.n);
     tell_row(c, i, row);
     return write_report(c, first ? i + 1 : c->strategies.n);
 }
@@ -298,8 +298,7 @@ static enum status run_again(struct comparison *c, int i) {
 
 /* ---- the command ---- */
 
-/* A strategy that is refused before its first step is a result. One that fails in training fails the job. All ranks
- * have the same rows. */
+/* A refused strategy is a result. One that fails in training fails the job. All ranks have the same rows. */
 static enum status report_failed(const struct comparison *c) {
     int n_failed = 0, first = 0;
     for (int i = c->strategies.n - 1; i >= 0; i--)

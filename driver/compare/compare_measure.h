@@ -3,8 +3,7 @@
 
 #include "driver/compare/compare_row.h"
 
-/** The number of first steps that are not timed: min(2, steps / 4). Caches, MPI's connections and page tables are cold
- *  in these steps. */
+/** The number of first steps that are not timed, because caches, connections and pages are cold: min(2, steps / 4) */
 int64_t compare_warmup(int64_t n_steps);
 
 /** The median; for an even n the mean of the two middle values. Sorts seconds[0..n), n >= 1. */

@@ -53,8 +53,7 @@ static const struct trace_rank *rank_of_stage(const struct trace_data *d, int st
     return NULL;
 }
 
-/* Convert times to ms after the first start of any stage. Work is the mean over stages, so idle is a stage's mean idle
- * time. */
+/* Convert times to ms after the first start of any stage. Work and idle are means over stages. */
 static void count_from_zero(struct schedule_chart *c) {
     double first = DBL_MAX, last = -DBL_MAX, work = 0;
     for (int stage = 0; stage < c->n_stages; stage++)
@@ -75,8 +74,7 @@ static void count_from_zero(struct schedule_chart *c) {
     c->idle = c->timeline.makespan - c->work;
 }
 
-/* Replace the chart's predicted times by those of a traced step. @return false if spans are missing; the chart's times
- * are then invalid */
+/* Replace the chart's times by those of a traced step. @return false: spans are missing, the times are invalid */
 static bool take_step(const struct trace_data *d, int64_t step, struct schedule_chart *c) {
     for (int stage = 0; stage < c->n_stages; stage++) {
         const struct trace_rank *r = rank_of_stage(d, stage);

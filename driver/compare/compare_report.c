@@ -60,6 +60,7 @@ static void set_speed(json_t *o, const struct compare_row *row) {
     set_real(o, ran && row->work_s > 0, 1e3 * row->work_s, "", "work_ms", "");
     set_real(o, ran && row->predicted_work_s > 0, 1e3 * row->predicted_work_s, "", "predicted_work_ms", "");
     set_real(o, ran, row->tokens_per_s, "", "tokens_per_s", "");
+    set_real(o, ran && row->scale_factor > 0, row->scale_factor, "", "scale_factor", "");
     set_real(o, ran, row->loss, "", "loss", "");
     set_real(o, ran, row->distance, "", "loss_distance", "");
 }

@@ -1,6 +1,5 @@
 /* The comparison as files: DIR/compare.json, with every rank of every row, and DIR/compare.csv, with a line per row.
- * Both have the same keys (docs/metrics.md). Both files are replaced after each row, so that a job that dies leaves its
- * earlier rows. */
+ * Both have the same keys (docs/metrics.md) and are replaced after each row: a job that dies keeps its earlier rows. */
 #pragma once
 
 #include "driver/compare/compare_row.h"

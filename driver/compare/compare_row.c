@@ -73,6 +73,13 @@ void compare_row_add_pass(struct compare_row *row, double step_s, double work_s)
     if (n > 1) row->tokens_per_s = tokens / row->step_s;
 }
 
+void compare_rows_scale(struct compare_row *rows, int n_rows) {
+    double one = 0;
+    for (int i = n_rows - 1; i >= 0; i--)
+        if (rows[i].status == OK && rows[i].n_ranks == 1) one = rows[i].tokens_per_s;
+    for (int i = 0; i < n_rows && one > 0; i++) rows[i].scale_factor = rows[i].tokens_per_s / (rows[i].n_ranks * one);
+}
+
 int compare_faster(const struct compare_row *rows, int n_rows, const struct compare_row *than, bool predicted) {
     int n = 0;
     for (int i = 0; i < n_rows; i++)

@@ -42,6 +42,7 @@ struct compare_row {
     int n_passes;                        /* --repeat; step_s and work_s are means over passes: */
     double pass_step_s[COMPARE_PASSES], pass_work_s[COMPARE_PASSES];
     double predicted_step_s, predicted_work_s;   /* on --cluster; 0: no prediction */
+    double scale_factor;                 /* tokens per second / n_ranks / those of one rank; 0: no row has one rank */
     double loss, distance;               /* of the last step; relative to the first row that ran, NaN without one */
     struct compare_rank *ranks;          /* [n_ranks], owned */
     struct trace_data trace;             /* on rank 0, of a pipeline on a CPU: all ranks' steps; else empty. Owned */
@@ -67,6 +68,8 @@ struct compare_summary compare_summarise(const struct compare_row *);
 
 /** Add a pass to the row's means. */
 void compare_row_add_pass(struct compare_row *, double step_s, double work_s);
+/** Set all rows' scale factors, T_n / (n T_1). One rank: the first such row that ran. */
+void compare_rows_scale(struct compare_row *rows, int n_rows);
 /** The number of rows that ran with shorter measured (or predicted) steps than row `than`. */
 int compare_faster(const struct compare_row *rows, int n_rows, const struct compare_row *than, bool predicted);
 /** The spread of the row's passes: (longest - shortest) / mean; 0 for one pass. */

@@ -1,8 +1,7 @@
 /* Strategies as text: "dp=8 | dp=8 zero=3 | tp=2 pp=2 sp".
  *
  * Bars separate strategies. A strategy is a list of settings separated by blanks: key=value with the names of train's
- * options, or the bare key of a boolean option. A strategy's settings override the common ones. An empty strategy
- * changes no option. */
+ * options, or the bare key of a boolean option. A strategy's settings override the common ones; "" has none. */
 #pragma once
 
 #include "lib/base/option.h"

@@ -64,6 +64,7 @@ static const struct compare_column SPEED[] = {
     {"ranks", "ranks x threads", "ranks x threads", CELL_RANKS},
     {"step ms", "step, ms", "step_ms", CELL_TENTHS},
     {"tok/s", "tokens/s", "tokens_per_s", CELL_WHOLE},
+    {"scale %", "scale factor T_n/(n T_1), %", "scale_factor", CELL_PERCENT},
     {"sent dp", "sent dp, MiB", OF_DP("bytes"), CELL_MIB},
     {"tp", "sent tp, MiB", "comm_tp_bytes", CELL_MIB},
     {"pp", "sent pp, MiB", "comm_pp_bytes", CELL_MIB},
@@ -94,7 +95,7 @@ const struct compare_columns compare_tables[COMPARE_TABLES] = {
      MEMORY, COUNT(MEMORY)},
     {"speed-table",
      "Speed, per step: MiB sent by the rank that sends most; ms waited, mean of the ranks; bubble: share of the step "
-     "spent waiting for pipeline neighbors",
+     "spent waiting for pipeline neighbors; scale: T_n / (n T_1), of tokens/s and ranks",
      SPEED, COUNT(SPEED)},
     {"forecast-table",
      "Predicted on --cluster, against measured, per step: spread: how far passes lie apart; work: processor time of "

@@ -136,6 +136,20 @@ TEST(test_a_row_is_its_fullest_rank_and_its_mean_wait) {
     assert_close(s.extra_flops, 6.0 / 30, 1e-15);
 }
 
+/* Two ranks of 150 tokens per second against one of 100: 150 / (2 x 100). A refused row of one rank is no reference. */
+TEST(test_scale_factor_is_speed_per_rank_against_one_rank) {
+    struct compare_row four[4] = {{.n_ranks = 1, .tokens_per_s = 50, .status = E_CONFIG},
+                                  {.n_ranks = 2, .tokens_per_s = 150},
+                                  {.n_ranks = 1, .tokens_per_s = 100},
+                                  {.n_ranks = 1, .tokens_per_s = 400}};
+    compare_rows_scale(four, 2);
+    assert_close(four[1].scale_factor, 0, 0);                        /* no row of one rank yet */
+    compare_rows_scale(four, 4);
+    assert_close(four[1].scale_factor, 0.75, 0);
+    assert_close(four[2].scale_factor, 1, 0);
+    assert_close(four[3].scale_factor, 4, 0);
+}
+
 static const struct compare_row rows[2] = {
     {.strategy = "dp=2 data=\"a,b\"", .n_ranks = 2, .n_threads = 1, .n_steps = 4, .n_timed = 3, .step_s = 0.5,
      .tokens_per_s = 1000, .loss = 2.5, .ranks = ranks},
@@ -292,6 +306,7 @@ TESTS(unit_test(test_bars_separate_and_blanks_do_not_matter), unit_test(test_set
       unit_test(test_median_is_the_middle), unit_test(test_resident_peak_starts_again),
       unit_test(test_a_row_is_its_fullest_rank_and_its_mean_wait), unit_test(test_report_has_a_line_a_row),
       unit_test(test_report_refuses_what_cannot_be_written), unit_test(test_table_is_aligned_and_has_refusals),
+      unit_test(test_scale_factor_is_speed_per_rank_against_one_rank),
       unit_test(test_table_says_what_a_row_is_held_against), unit_test(test_mib_has_about_four_digits),
       unit_test(test_passes_are_meaned), unit_test(test_forecast_counts_pairs_beyond_the_noise),
       unit_test(test_forecast_in_words), unit_test(test_a_row_is_predicted_or_goes_without))

@@ -132,8 +132,7 @@ static enum status open_model(const struct request *q, struct scoring *s) {
 static enum status open_out(const struct request *q, struct scoring *s) {
     if (!q->out[0]) return OK;
     s->out = replace_begin(q->out);
-    return s->out ? OK : FAIL(E_IO, "%s cannot be written (%s); give --out another name", q->out,
-                                  output_why(errno));
+    return s->out ? OK : FAIL(E_IO, "%s cannot be written (%s); give --out another name", q->out, output_why(errno));
 }
 
 static enum status close_out(const struct request *q, struct scoring *s) {

@@ -132,9 +132,9 @@ static void print_curve_line(const struct request *q, const struct cluster *c, c
         return;
     }
     const struct budget *b = &l->cost;
-    printf("%8" PRId64 " %8" PRId64 " %9.4g %6.1f %9.4f %8.4f %8.1f %9.3g %11.4g   %s\n", l->ranks, l->batch,
-           step_of(q, c, l), 100 * l->mfu, b->slowest, b->goodput, 100 * l->mfu / b->slowest * b->goodput,
-           b->wall_s / 86400, b->rank_hours,
+    printf("%8" PRId64 " %8" PRId64 " %9.4g %6.1f %6.1f %9.4f %8.4f %8.1f %9.3g %11.4g   %s\n", l->ranks, l->batch,
+           step_of(q, c, l), 100 * l->mfu, 100 * l->scale_factor, b->slowest, b->goodput,
+           100 * budget_mfu_left(l), b->wall_s / 86400, b->rank_hours,
            l->searched ? layout_text(&l->best.layout, text, sizeof text) : "mfu as given");
     fflush(stdout);
 }
@@ -147,7 +147,7 @@ static json_t *line_json(const struct request *q, const struct cluster *c, const
                           "fits", l->fits);
     if (!l->fits) return o;
     const struct { const char *name; double x; } NUMBERS[] = {
-        {"mfu", l->mfu}, {"step_s", step_of(q, c, l)}, {"ideal_s", b->ideal_s},
+        {"mfu", l->mfu}, {"scale_factor", l->scale_factor}, {"step_s", step_of(q, c, l)}, {"ideal_s", b->ideal_s},
         {"slowest", b->slowest}, {"mtbf_s", b->mtbf_s}, {"young_s", b->young_s}, {"daly_s", b->daly_s},
         {"interval_s", b->interval_s}, {"goodput", b->goodput}, {"wall_s", b->wall_s}, {"failures", b->failures},
         {"failing_day", b->failing_day}, {"gpu_hours", b->rank_hours}, {"price", b->price}, {"joules", b->joules}};
@@ -196,14 +196,17 @@ static enum status tell_line(const struct request *q, const struct cluster *c, c
 static enum status each_line(const struct request *q, const struct cluster *c, json_t *lines,
                              struct budget_curve *curve) {
     int64_t from, to;
+    double first = 0;                                                /* mfu of the first line that fits */
     struct budget_line l;
     TRY(read_scale(q, &from, &to));
     if (!q->json && q->scale[0])
-        printf("%s, %.4g parameters, %.4g tokens, on %s\n%8s %8s %9s %6s %9s %8s %8s %9s %11s   %s\n", q->plan.model,
-               (double)q->plan.arch->n_params(&q->plan), tokens_of(q), c->name, "ranks", "batch", "step s", "mfu",
-               "slowest", "goodput", "mfu left", "days", "GPU-hours", "layout");
+        printf("%s, %.4g parameters, %.4g tokens, on %s\n%8s %8s %9s %6s %6s %9s %8s %8s %9s %11s   %s\n",
+               q->plan.model, (double)q->plan.arch->n_params(&q->plan), tokens_of(q), c->name, "ranks", "batch",
+               "step s", "mfu", "scale", "slowest", "goodput", "mfu left", "days", "GPU-hours", "layout");
     for (int64_t n = from; n <= to; n *= 2) {
         TRY(make_line(q, c, n, batch_of(q, q->weak, n, from), &l));
+        if (l.fits && !first) first = l.mfu;
+        l.scale_factor = l.mfu / first;
         TRY(tell_line(q, c, &l, lines));
         budget_curve_add(curve, &l);
     }
@@ -311,7 +314,6 @@ static enum status budget(void *request, struct options *o, int argc, char **arg
 
 int budget_main(int argc, char **argv) {
     static const struct option_table own = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS};
-    static const struct command_alone c = {"trivium budget [options]\n", &own, 1, true,
-                                           sizeof(struct request), budget};
+    static const struct command_alone c = {"trivium budget [options]\n", &own, 1, true, sizeof(struct request), budget};
     return command_main(&c, argc, argv);
 }

@@ -7,7 +7,13 @@
 #include <jansson.h>
 
 /* One number of ranks: the best layout if `searched` (otherwise mfu is the user's), and the run's cost. */
-struct budget_line { int64_t ranks, batch; bool fits, searched; struct found best; double mfu; struct budget cost; };
+struct budget_line {
+    int64_t ranks, batch;
+    bool fits, searched;
+    struct found best;
+    double mfu, scale_factor;            /* scale_factor: mfu / that of the first line that fits, T_n / (n T_1) */
+    struct budget cost;
+};
 
 /* Lines in order of ranks. A zeroed curve is empty. */
 struct budget_curve { int n; struct budget_line *line; };

@@ -48,8 +48,7 @@ static bool same_kind(const struct saved *s, int i, int j) {
 }
 static bool same_saved(const struct saved *s, int i, int j) {
     const struct activations *a = &s->activations[i], *b = &s->activations[j];
-    return same_kind(s, i, j) && a->bytes == b->bytes && a->statistics == b->statistics &&
-           a->parked == b->parked;
+    return same_kind(s, i, j) && a->bytes == b->bytes && a->statistics == b->statistics && a->parked == b->parked;
 }
 
 /* Print a line for the first block of each kind. Layers that save different bytes (some are recomputed, say) have a

@@ -51,8 +51,7 @@ static void add_disk(json_t *row, const struct disk_traffic *d) {
 
 enum status metrics_step(struct metrics *m, const struct metrics_row *r) {
     if (!m->file) return OK;
-    json_t *row = json_pack(
-        "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:b, s:o, s:I}",
+    json_t *row = json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:b, s:o, s:I}",
         "step", (json_int_t)r->step, "loss", number(r->loss), "grad_norm", number(r->grad_norm), "lr", number(r->lr),
         "step_ms", number(1e3 * r->step_s), "tokens_per_s", number(r->tokens_per_s), "mfu", number(r->mfu),
         "flops_per_token", number(r->flops_per_token), "mem_peak_bytes", (json_int_t)r->mem_peak_bytes,

@@ -9,8 +9,7 @@
  *     metrics.jsonl       rename the new file to the old name, so that a file of this name always exists
  *
  * A job that has waited for the lock checks that its file still has the name. If the file system has no locks, the rows
- * of two jobs alternate, because each write goes to the end (O_APPEND). Pipes and devices are neither locked nor set
- * aside. */
+ * of two jobs alternate, because each write goes to the end (O_APPEND). Pipes and devices are not locked. */
 #define _GNU_SOURCE /* asprintf */
 #include "driver/train/metrics.h"
 

@@ -15,8 +15,7 @@ static enum status add_row(const struct run *r, const struct row *row, struct at
 }
 
 static bool is_attention(const struct run *r, const struct row *row) {
-    return (row->kind == ROW_FORWARD || row->kind == ROW_BACKWARD_INPUT) &&
-           r->program.steps[row->id].op->pairs;
+    return (row->kind == ROW_FORWARD || row->kind == ROW_BACKWARD_INPUT) && r->program.steps[row->id].op->pairs;
 }
 
 static enum status add_tape(const struct run *r, const struct tape *t, struct attention_cores *cores) {

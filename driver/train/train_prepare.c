@@ -1,5 +1,4 @@
-/* A training job before its first step: read the request, make the run, announce it, and load the state that it begins
- * with. */
+/* Before a training job's first step: read the request, make the run, announce it, load the state it begins with. */
 #include "driver/deadline.h"
 #include "driver/preflight.h"
 #include "driver/recipe.h"

@@ -132,8 +132,7 @@ enum status train_attention(const struct run *, const char **text);
 
 /* ---- train_trace.c: --trace ---- */
 
-/* Before the first step: allocate the spans, and check that the file can be written. @collective{world} @errors E_IO,
- * E_MEMORY */
+/* Before the first step: allocate spans, check the file. @collective{world} @errors E_IO, E_MEMORY */
 enum status train_trace_prepare(struct training *);
 /* At the edge of a step: begin the trace if due; or end it, gather and write. `leaving`: after the job's last step.
  * @collective{world} @errors E_TIMEOUT, E_COMM */
@@ -164,8 +163,7 @@ void train_watch_destroy(struct training *);
  * (E_DATA). Warn once and keep training; the job's exit code is the failure's. */
 void train_pass_over(struct training *, enum status);
 
-/* Load the checkpoint of --resume or --init, if one is given. @collective{world} @errors of checkpoint_resolve and
- * checkpoint_load */
+/* Load the checkpoint of --resume or --init, if given. @collective{world} @errors those of loading a checkpoint */
 enum status train_take_checkpoint(struct training *);
 
 /* In a new epoch, load the state from the ranks' snapshots. @collective{world} @errors of keeper.go_on */

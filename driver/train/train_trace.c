@@ -11,8 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Trace from the third step on, because the first two touch memory and open connections. In a shorter run trace the
- * last steps. */
+/* Trace from the third step on: the first two touch memory and open connections. In a shorter run, the last steps. */
 static void choose_steps(struct training *t) {
     const struct plan *p = &t->setup.plan;
     const struct train_options *o = train_options(p);
@@ -72,8 +71,7 @@ static enum status tell(const struct training *t, const struct trace_data *d) {
         uncertainty_s = fmax(uncertainty_s, d->ranks[i].uncertainty_s);
     }
     if (dropped)
-        log_warn("trace: %" PRId64 " spans did not fit and are missing; its bubble is unknown",
-                 dropped);
+        log_warn("trace: %" PRId64 " spans did not fit and are missing; its bubble is unknown", dropped);
     if (log_get_level() < LOG_INFO) return OK;
     printf("trace %s: steps %" PRId64 " to %" PRId64 ", %d rank%s, %" PRId64
            " spans (%.1f MiB per rank in addition to the plan), clocks within %.1f us; open it in ui.perfetto.dev\n",

@@ -79,8 +79,7 @@ static enum status open_disk(struct run *r) {
     for (enum role role = 0; role < N_ROLES; role++)
         if (r->memory.bytes[TIER_DISK][role]) bytes += arena_held_bytes(r->memory.bytes[TIER_DISK][role]);
     if (!bytes) return OK;
-    return disk_open(o->path, round_up(bytes, DISK_PAGE), (enum disk_engine_choice)o->io,
-                     &disk_system_calls, &r->disk);
+    return disk_open(o->path, round_up(bytes, DISK_PAGE), (enum disk_engine_choice)o->io, &disk_system_calls, &r->disk);
 }
 
 /* Three arenas in host memory are pinned, because the device copies them asynchronously: parked values, the window of
