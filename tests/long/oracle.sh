@@ -2,8 +2,8 @@
 # Adapters of tools/oracle: each trains as the reference does and oracle check finds nothing, and of each bug planted in
 # one it names the tensor; and scripts that are none of ours, as they are. PYTHON: one with torch, transformers,
 # safetensors and accelerate (default: that of tools/oracle/venv.py, if it is there). ORACLE_PYTHON: one with deepspeed
-# and megatron-core besides, for their rows (default: that of venv.py --frameworks). BUILD: where the program is. Twelve
-# minutes of a processor; ONLY=WORD: rows with that word.
+# and megatron-core besides, for their rows, and megatron-bridge for published bugs (default: that of venv.py
+# --frameworks). BUILD: where the program is. Sixteen minutes of a processor; ONLY=WORD: rows with that word.
 set -u -o pipefail
 trivium=$(cd "${BUILD:-build}" && pwd)/trivium || exit 1
 adapters=$PWD/tools/oracle parallel=$PWD/tests/long/oracle_script.py rows=$PWD/tests/long/oracle_rows.py
@@ -166,7 +166,7 @@ train "$zero" deepspeed_zero deepspeed "${models[@]}"
 train "$zero" megatron_core megatron.core.models.gpt.gpt_model "${models[@]}"
 # ---- a script as it is: the page's, with what stands there (docs/oracle.md) ----
 # shellcheck disable=SC2016 # the page's marks
-if [[ oracle_script == *${ONLY-}* ]]; then
+if [[ oracle_script == *${ONLY-}* || oracle_published == *${ONLY-}* ]]; then
     "$python" -B - "$adapters/../package" "$PWD/site/trivium" <<'P'
 import importlib.machinery, importlib.util, sys
 loader = importlib.machinery.SourceFileLoader("package", sys.argv[1])
@@ -175,6 +175,8 @@ loader.exec_module(package)
 package.write_python(sys.argv[2])
 P
     mkdir site/trivium/bin && ln -s "$trivium" site/trivium/bin/trivium
+fi
+if [[ oracle_script == *${ONLY-}* ]]; then
     sed '1,/^## A script of your own/d; /^## /,$d' "$adapters/../../docs/oracle.md" >section
     sed -n '/^```python/,/^```/p' section | sed '1d;$d' >train.py
     script() { PYTHONPATH=site PYTHONWARNINGS=ignore "$@"; }
@@ -261,6 +263,15 @@ step 1, update: lr|rate|fsdp
 step 1, update: tokens.weight.param|decay|ddp
 step 1, forward: tokens.act|neighbors|strided
 ROWS
+fi
+# ---- published bugs, in the frameworks that have them ----
+if [[ oracle_published == *${ONLY-}* ]]; then
+    if "$zero" -c 'import importlib.metadata as m; m.version("megatron-bridge")' 2>log; then
+        PYTHONPATH=site PYTHONWARNINGS=ignore "$zero" "${rows%/*}/oracle_published.py" "$trivium" \
+            "$adapters/../../docs/oracle.md" 2>log || echo "not ok oracle_published $(tail -1 log)"
+    else
+        echo "skip oracle_published no Megatron-Bridge here (python3.12 tools/oracle/venv.py --frameworks brings it)"
+    fi
 fi
 if [[ oracle_torchrun == *${ONLY-}* ]]; then
     rm -rf run

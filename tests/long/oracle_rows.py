@@ -25,7 +25,7 @@ def free_port():
         return s.getsockname()[1]
 
 
-def be_rank(rank, ranks, port, adapters, words, log):
+def be_rank(rank, ranks, port, log, train, *more):
     """Does not return."""
     code = 1
     try:
@@ -35,10 +35,10 @@ def be_rank(rank, ranks, port, adapters, words, log):
         if ranks > 1:
             os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_WORLD_SIZE=str(ranks),
                               MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-        sys.argv = [f"{adapters}/{words[0]}.py", *words[1:]]
-        sys.path.insert(0, adapters)
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        train(*more)
         code = 0
+    except SystemExit as e:
+        code = e.code or 0
     except BaseException as e:
         print(f"{type(e).__name__}: {e}", file=sys.stderr)
     finally:
@@ -48,8 +48,14 @@ def be_rank(rank, ranks, port, adapters, words, log):
         os._exit(code)
 
 
+def run_adapter(adapters, name, *words):
+    sys.argv = [f"{adapters}/{name}.py", *words]
+    sys.path.insert(0, adapters)
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
 def run_ranks(ranks, *more):
-    """Did all end well? If one does not, the others would wait for it."""
+    """Did all end well? If one does not, the others would wait for it. more: a log, and a function with its words."""
     port, pids = free_port(), set()
     for rank in range(ranks):
         pid = os.fork()
@@ -90,7 +96,7 @@ def main():
         shutil.rmtree("run", ignore_errors=True)
         if os.path.exists("log"):
             os.remove("log")
-        ok = run_ranks(int(ranks), adapters, [adapter, reference, "run", *arguments.split()], "log")
+        ok = run_ranks(int(ranks), "log", run_adapter, adapters, adapter, reference, "run", *arguments.split())
         said = verdict(trivium, reference, ok, "log")
         good = said == wanted
         print(f"ok {name}" if good else f"not ok {name}: check says {said}, not {wanted}", flush=True)

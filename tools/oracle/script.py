@@ -99,7 +99,7 @@ class ScriptRecorder(Recorder):
         return after_forward
 
     def add(self, name, x, at, scale):
-        piece = piece_of(x) if self.active else None
+        piece = self.placed(name, x) if self.active else None
         if piece is not None:
             self.order.setdefault(name)
             self.acts.append((name, at, piece[0].detach().clone() * scale, *piece[1:]))
@@ -127,12 +127,14 @@ class ScriptRecorder(Recorder):
                 if name and not any(x.split("#")[0] == name + ".grad" for x in self.kept):
                     self._keep_if_any(name + ".grad", p.grad)
 
+    def placed(self, name, x):
+        where = self.options.place(name, x) if self.options.place else None
+        return piece_of(x) if where is None else where and (x, list(where[0]), list(where[1]), None) or None
+
     def _keep_if_any(self, name, x, transposed=False):
-        where = self.options.place(name, x) if self.options.place and x is not None else None
-        if where:
-            self.keep(name, x, list(where[0]), list(where[1]))
-        else:
-            super()._keep_if_any(name, x)
+        piece = None if x is None else self.placed(name, x)
+        if piece is not None:
+            self.keep(name, *piece)
 
     def clipped(self, parameters, most, norm):
         self.gradients([parameters] if isinstance(parameters, torch.Tensor) else parameters)
@@ -263,8 +265,8 @@ def record(folder="run", steps=5, *, strided=False, share=None, place=None):
     strided: ranks take every n-th sample of a batch, as DistributedSampler deals them; else neighbors.
     share: (k, n), this rank has share k of n of each batch. None: ranks that are given the same have the same share.
     Stages of a pipeline must say it.
-    place: of a name (layers.0.weight.grad) and a tensor, where it lies: (first, shape of the whole), or None. For
-    shards that are no DTensors.
+    place: of a name (layers.0.weight.grad, layers.0.act) and a tensor, where it lies: (first, shape of the whole). For
+    shards that are no DTensors. None: it is the whole, or a DTensor; (): it is left out.
 
     A loss that is divided for gradient accumulation before backward() is the mean; gradients are those that the
     optimizer reads, or clip_grad_norm_ where the script calls it."""

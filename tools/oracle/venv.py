@@ -20,7 +20,9 @@ TORCH = "torch==2.15.0"
 FRAMEWORKS = ["transformers==5.24.0", "safetensors==0.8.0", "numpy==2.4.6", "einops==0.8.2", "hjson==3.1.0",
               "msgpack==1.2.4", "ninja==1.13.2", "packaging==26.4", "psutil==7.2.2", "py-cpuinfo==9.0.0",
               "pydantic==2.14.4", "tqdm==4.70.1", "wheel"]
-WITHOUT_TORCH = ["deepspeed==0.19.8", "megatron-core==0.16.1"]      # else they bring torch's gigabytes of CUDA
+MEGATRON = ["megatron-core==0.19.2", "megatron-bridge==0.6.2"] if sys.version_info >= (3, 12) else [
+    "megatron-core==0.16.1"]
+WITHOUT_TORCH = ["deepspeed==0.19.8", *MEGATRON]        # else they bring torch's gigabytes of CUDA
 HAS_FRAMEWORKS = """import importlib.metadata as m, sys
 for name, version in (x.split("==") for x in sys.argv[1:]):
     assert m.version(name) == version, f"{name} is not {version}"
