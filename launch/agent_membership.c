@@ -21,8 +21,7 @@ static struct members view_of(struct agent *a, bool *there) {
                             a->told, a->left};
 }
 
-/* @return whether epoch `next` is open. It is not if the last epoch is closed, or if the memory has no room, which ends
- * the job */
+/* @return whether epoch `next` is open; if not, the last epoch is closed, or no room in the memory ends the job */
 static bool open_membership(struct agent *a, const struct membership *next) {
     bool opened;
     if (own_membership_open(a->memory, &a->job, next, &opened) == OK) return opened;

@@ -1,13 +1,11 @@
-/* Chaos: `launch --chaos SEED` kills, stops and slows ranks of an elastic job, as a test of its recovery. See
- * chaos.c. */
+/* Chaos: `launch --chaos SEED` kills, stops and slows ranks of an elastic job, as a test of its recovery (chaos.c). */
 #pragma once
 
 #include "lib/comm/membership/membership.h"
 #include <stdio.h>
 
 enum chaos_kind { CHAOS_KILL, CHAOS_STOP, CHAOS_SLOW, CHAOS_CUT, N_CHAOS_KINDS };
-/* slot: n victims at once; for a cut, the two ends of the connection. seconds: until the next act; slow_s: how long a
- * slowed rank is stopped. */
+/* slot: n victims at once, or the ends of a cut. seconds: until the next act; slow_s: how long a slowed rank stops. */
 struct chaos_act { enum chaos_kind kind; int n, slot[2]; double seconds, slow_s; };
 
 /* The state of the job. alive: which slots live; least: the fewest ranks that continue. node: the host of each slot;

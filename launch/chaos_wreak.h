@@ -12,8 +12,7 @@ struct wreak {
     double mean_s, hang_s, act_s, goes_on_s[OWN_MOST_RANKS], rests_s[OWN_MOST_RANKS];
     struct chaos_costs costs;
 };
-/* How an act reaches process s. signal: send s a signal. cut: ask s to cut its connection to slot `other`. node[s]: the
- * host of s. */
+/* How an act reaches process s. signal: send it. cut: ask s to cut its connection to `other`. node[s]: host of s. */
 struct wreak_hand {
     void *of;
     void (*signal)(void *of, int s, int number);

@@ -28,8 +28,7 @@ void goodput_advice(double stall_s, double mtbf_s, double step_s, char *out, siz
                  stall_s, mtbf_s, failure_interval_young(stall_s, mtbf_s), steps);
 }
 
-/* ---- the rows of several attempts: a stack of the steps so far; a repeated step removes its earlier row and all rows
- * after that ---- */
+/* ---- rows of several attempts: a stack of steps; a repeated step removes its earlier row and all after it ---- */
 struct done { int64_t step; double s; };
 struct stack { struct done *done; int64_t n, room; };
 

@@ -9,8 +9,7 @@
  * discard the state that the next epoch goes back to. Second, the agent sends a process's last changes before its end.
  *
  * Without the lighthouse, ranks cannot learn the members, so this host's ranks end. They end at once when the
- * connection ends, and after GIVE_UP times --heartbeat-timeout without a message. By that time the lighthouse has long
- * counted them as dead. */
+ * connection ends, and after GIVE_UP times --heartbeat-timeout without a message, when it has long counted as dead. */
 #include "launch/host.h"
 
 #include "launch/host_door.h"

@@ -76,6 +76,16 @@ void host_login(const struct host_name *h, char text[HOST_LOGIN]) {
     snprintf(text, HOST_LOGIN, "%s%s%s", h->user, h->user[0] ? "@" : "", h->name);
 }
 
+void host_list_remove(struct host_list *list, int h, char text[HOST_LIST_TEXT]) {
+    char login[HOST_LOGIN];
+    size_t used = 0;
+    memmove(&list->of[h], &list->of[h + 1], (size_t)(--list->n - h) * sizeof list->of[h]);
+    for (int i = 0; i < list->n; i++) {
+        host_login(&list->of[i], login);
+        used += (size_t)snprintf(text + used, HOST_LIST_TEXT - used, "%s%s:%d", i ? "," : "", login, list->of[i].n);
+    }
+}
+
 /* ---- a file: Open MPI's grammar ---- */
 static bool is_one_of(const char *word, size_t n, const char *words) {
     for (size_t length; *words; words += length + (words[length] != 0)) {

@@ -22,6 +22,9 @@ enum { HOST_LOGIN = 2 * HOST_MOST_NAME + 2 };
 void host_login(const struct host_name *, char text[HOST_LOGIN]);
 /** The number of processes that fit. Pure. */
 int host_list_room(const struct host_list *);
+/** Remove host h. text: the list as host_list_read takes it. Pure. */
+enum { HOST_LIST_TEXT = MOST_HOSTS * (HOST_LOGIN + 8) };
+void host_list_remove(struct host_list *, int h, char text[HOST_LIST_TEXT]);
 /** Give n_slots processes to the hosts in order, up to each one's room; hosts that get none are removed. host: the host
  *  of each process. Pure. @errors E_USAGE: more processes than room */
 enum status host_list_deal(struct host_list *, int n_slots, int16_t *host);

@@ -1,5 +1,4 @@
-/* trivium launch: translates the request (launch_request.c) into mpirun's command line and environment, and mpirun's
- * end into one line and an exit code. */
+/* trivium launch: makes mpirun's command line and environment from the request, one line and a code from its end. */
 #include "launch/launch.h"
 
 #include "launch/limits.h"
@@ -36,8 +35,11 @@ enum status launch_words(const struct launch_request *request, const char *self,
         return FAIL(E_MEMORY, "no memory for a command line of %d words; close other programs", request->n_words);
     if (request->own) {
         n = add_words(words, n, agent, 2);
-        n = add_words(words, n, (const char *const *)request->options, request->n_options);
-        n = add_words(words, n, ranks, 2); /* the last -n counts: after a restart there may be fewer ranks */
+        for (int i = 0; i < request->n_options; i += 2)
+            if (strncmp(request->options[i], "--host", 6) != 0)
+                n = add_words(words, n, (const char *const *)request->options + i, 2);
+        if (elsewhere) n = add_words(words, n, host, 2); /* after a restart there may be fewer hosts */
+        n = add_words(words, n, ranks, 2); /* the last -n counts: and fewer ranks */
     } else {
         n = add_words(words, n, mpirun, sizeof mpirun / sizeof *mpirun);
         n = add_words(words, n, ranks, 2);

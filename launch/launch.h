@@ -65,16 +65,14 @@ bool launch_is_one_host(const struct launch_request *);
 enum status launch_parse(int argc, char **argv, struct launch_request *out);
 
 /** Make the command line of mpirun, or of the agent (which takes launch's own words, agent.h), then NULL. *out is
- *  owned, `free` it; the words are borrowed. self: this program; program: the ranks' program; ranks_text: n_ranks.
- *  @errors E_MEMORY */
+ *  owned, `free` it; words are borrowed. self, program: this one, the ranks'; ranks_text: n_ranks. @errors E_MEMORY */
 enum status launch_words(const struct launch_request *, const char *self, const char *program, const char *ranks_text,
                          char ***out);
 
 /* ---- one run of it: launch.c ---- */
 struct launch_outcome;
 
-/** Start the job, wait for its end, and print one line if it failed. Signals are watched. @errors as launch_job and
- *  launch_words */
+/** Start the job, wait for its end, print one line if it failed. @errors as launch_job and launch_words */
 enum status launch_attempt(const struct launch_request *, struct launch_outcome *out);
 
 /* ---- mpirun's standard error: launch_filter.c ---- */
@@ -127,8 +125,7 @@ struct launch_text {
 
 /** Takes the read ends of both pipes. */
 void launch_text_init(struct launch_text *, struct launch_filter *, int out_fd, int err_fd);
-/** Wait at most a quarter of a second for text, for room to write it, or for a signal; pass on the text. @return
- *  whether there was text */
+/** Wait at most a quarter of a second for text, room to write it, or a signal; pass text on. @return was there text */
 bool launch_text_turn(struct launch_text *);
 /** Can more text come, or is some not yet written? */
 bool launch_text_is_open(const struct launch_text *);
@@ -137,8 +134,7 @@ void launch_text_finish(struct launch_text *);
 
 /* ---- signals to launch: launch_signals.c ---- */
 
-/** Until launch_unwatch_signals, note HUP INT QUIT TERM USR1 and CHLD instead of obeying them, and ignore PIPE. @errors
- *  E_IO */
+/** Until launch_unwatch_signals, note HUP INT QUIT TERM USR1 CHLD instead of obeying; ignore PIPE. @errors E_IO */
 enum status launch_watch_signals(void);
 void launch_unwatch_signals(void);
 /** launch_signal_fd: a descriptor that is readable when a signal has come. launch_next_signal: the signal; 0: none. */
@@ -162,8 +158,7 @@ struct launch_end {
 };
 
 /** Run words[0] from PATH, filter its standard error and pass signals on, until it and all its processes have ended.
- *  @errors E_CONFIG: words[0] cannot be run; E_IO: the system refused a pipe or a process; E_COMM: a process does not
- *  end */
+ *  @errors E_CONFIG: words[0] cannot be run; E_IO: no pipe or process; E_COMM: a process does not end */
 enum status launch_job(char *const *words, struct launch_filter *, struct launch_end *out);
 
 /* ---- processes and files that remain: launch_remains.c ---- */
@@ -180,9 +175,7 @@ void launch_scratch_remove(void);
 void launch_remove_tree(const char *path);
 bool launch_mark_in(const char *environment, size_t bytes, const char *mark);
 enum { LAUNCH_LEAVES_S = 1 }; /* Open MPI's helper processes end shortly after the program */
-/** Kill all marked processes that still exist after this number of seconds, and wait until they are gone. Kills no
- *  others.
- *  @errors E_COMM */
+/** Kill all marked processes, no others, that still exist after this time; wait until they are gone. @errors E_COMM */
 enum status launch_end_remains(double patience_s);
 
 /* ---- flight records of a failed attempt: launch_flight.c ---- */

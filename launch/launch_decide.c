@@ -57,6 +57,11 @@ double launch_backoff_s(double base, int k) {
     return base < LAUNCH_MOST_BACKOFF_S ? base : LAUNCH_MOST_BACKOFF_S;
 }
 
+void launch_failed_host(const struct launch_outcome *o, char host[64]) {
+    snprintf(host, 64, "%s", o->facts.error_seen ? "" : o->facts.host);
+    if (o->facts.error_seen && strstr(o->line, "] E_DEVICE ")) sscanf(o->line, "[rank %*[^]@]@%63[^] ]", host);
+}
+
 int launch_fewer_ranks(const struct plan *p, int n_ranks, int least) {
     int64_t each = plan_replica_ranks(p);
     int64_t serving = plan_serving(p);

@@ -2,8 +2,7 @@
  *
  * mpirun prints its messages as blocks between two lines of dashes. A block that reports only a rank's failure is
  * dropped, and its facts are kept. All other blocks pass (no such host, not enough slots). The ranks' own text passes
- * too, except E_ lines after the first. One failure stops all ranks, and the errors of the others would hide its
- * cause. */
+ * too, except E_ lines after the first: one failure stops all ranks, and their errors would hide its cause. */
 #include "launch/launch.h"
 
 #include <errno.h>

@@ -37,8 +37,7 @@ void launch_mark(void) {
     setenv("TRIVIUM_JOB", strchr(mark, '=') + 1, 1);
 }
 
-/* The folder lies in this user's own folder. In `parent`, another user that sees the job's number could make a folder
- * of this name first. */
+/* The folder lies in this user's own; in `parent` another user could make a folder of this name first. */
 static void name_scratch(int which, const char *parent, const char *setting) {
     char mine[PATH_MAX - sizeof mark];
     if (getenv(setting) || access(parent, W_OK) != 0) return;

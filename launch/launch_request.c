@@ -55,6 +55,7 @@ const char launch_help[] =
     "no longer\n                   after two restarts in a row without a new checkpoint\n"
     "  --backoff S      wait S seconds before the first restart, twice as long before each next one, at most 60 "
     "(default: 1)\n"
+    "                   A host on which two attempts failed is left out of --host, if the others have room\n"
     "  --min-ranks M    after an attempt without a new checkpoint use fewer ranks, but at least M: the next smaller dp "
     "that divides\n                   the batch. Never more again (default: always N)\n\n"
     "SIGTERM asks train for a checkpoint (code 75); a second one and Ctrl-C end the ranks, after 10 s\n"

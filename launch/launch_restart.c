@@ -1,10 +1,10 @@
-/* trivium launch --max-restarts: makes attempts until one succeeds or a further one would not help, and prepares each
- * attempt's command line. */
+/* trivium launch --max-restarts: attempts until one succeeds or a further one would not help, and their commands. */
 #include "launch/launch_restart.h"
 
 #include "driver/recipe.h"
 #include "driver/train/train_options.h"
 #include "launch/goodput.h"
+#include "launch/hosts.h"
 #include "launch/launch_settle.h"
 #include "launch/stop.h"
 #include "lib/base/clock.h"
@@ -30,6 +30,9 @@ struct supervision {
     int64_t best_step;                   /* the latest saved step; -1: none */
     int64_t numeric_step;                /* the latest step that was not finite; 0: none */
     int n_restarts, n_stuck, n_failures;
+    struct host_list hosts;              /* of --host or --hostfile; n 0: none, or not understood */
+    int failures[MOST_HOSTS];            /* of each host */
+    char hosts_text[HOST_LIST_TEXT];     /* the hosts that are left */
     double started_s, up_s;              /* the start of launch; seconds in attempts */
     struct stat metrics_at_start;        /* the metrics file; st_size 0: there was none */
 };
@@ -80,6 +83,32 @@ static struct launch_latest read_latest(const char *save) {
 /* ---- the next attempt ---- */
 
 static bool may_resume(const struct supervision *s) { return launch_is_newer(&s->latest, &s->at_start); }
+
+static void read_hosts(struct supervision *s) {
+    const struct launch_request *r = s->first;
+    enum status status = r->host ? host_list_read(r->host, &s->hosts)
+                                 : r->hostfile ? host_list_read_file(r->hostfile, &s->hosts) : OK;
+    if (status != OK) s->hosts.n = 0;                                /* words of mpirun alone */
+    status_clear();
+}
+
+/* @return whether a host is left out from now on */
+static bool leave_host_out(struct supervision *s, const struct launch_outcome *o) {
+    char host[64];
+    launch_failed_host(o, host);
+    const int h = host_list_find(&s->hosts, host), least = s->first->min_ranks;
+    if (h < 0 || ++s->failures[h] < LAUNCH_HOST_FAILURES) return false;
+    const int room = host_list_room(&s->hosts) - s->hosts.of[h].n - s->first->spares;
+    const int fewer = least ? launch_fewer_ranks(&s->plan, room + 1, least) : 0;
+    const int n_ranks = room < s->now.n_ranks ? fewer : s->now.n_ranks;
+    log_warn("host %s has failed %d times, and %s", host, s->failures[h], n_ranks ? "is left out" : "stays: the others "
+             "have no room for all ranks; name more hosts, or give --min-ranks");
+    if (!n_ranks) return false;
+    memmove(&s->failures[h], &s->failures[h + 1], (size_t)(s->hosts.n - h - 1) * sizeof s->failures[h]);
+    host_list_remove(&s->hosts, h, s->hosts_text);
+    s->now.host = s->hosts_text, s->now.hostfile = NULL, s->now.n_ranks = n_ranks;
+    return true;
+}
 
 static enum status prepare_next(struct supervision *s, bool progress) {
     int fewer =
@@ -136,8 +165,8 @@ static enum status after_attempt(struct supervision *s, const struct launch_outc
     s->up_s += o->wall_s;
     say_last(s, verdict);
     if (!*again) return OK;
-    TRY(prepare_next(s, progress || numeric));                       /* after a numeric failure, keep the number of
-                                                                      * ranks */
+    bool left_out = leave_host_out(s, o);
+    TRY(prepare_next(s, progress || numeric || left_out));           /* after a numeric failure, keep all ranks */
     double wait_s = launch_backoff_s(s->first->backoff_s, s->n_restarts++);
     say_next(s, o, wait_s);
     int number = launch_pause(wait_s);
@@ -186,6 +215,7 @@ static enum status supervise(struct supervision *s, int *code) {
     s->started_s = clock_s();
     if (stat(metrics_of(s), &s->metrics_at_start) != 0) s->metrics_at_start = (struct stat){.st_size = 0};
     s->at_start = s->latest = read_latest(s->plan.save);
+    read_hosts(s);
     for (bool again = true; again;) {
         TRY(launch_attempt(&s->now, &outcome));
         TRY(after_attempt(s, &outcome, &again, code));

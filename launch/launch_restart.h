@@ -16,14 +16,17 @@
  * Fewer ranks (--min-ranks M). Launch cannot distinguish a lost host, a rank that cannot be started and a rank that
  * dies before the first save, so one rule covers all three: after an attempt without a new checkpoint the next attempt
  * uses fewer ranks. Its dp is the next smaller one that divides the batch, with the same tp and pp and at least M
- * ranks. --host stays as it is. */
+ * ranks.
+ *
+ * A host on which LAUNCH_HOST_FAILURES attempts failed is left out of --host or --hostfile, if the others have room for
+ * all ranks, or with --min-ranks for fewer. */
 #pragma once
 
 #include "launch/launch.h"
 #include "lib/run/plan.h"
 #include <stdint.h>
 
-enum { LAUNCH_MOST_STUCK = 2 };
+enum { LAUNCH_MOST_STUCK = 2, LAUNCH_HOST_FAILURES = 2 };
 
 /** trivium launch: run a job, and restart it at most --max-restarts times. See launch().  @return the exit code */
 int launch_main(int argc, char **argv);
@@ -56,10 +59,11 @@ enum launch_verdict_of_attempt launch_judge(const struct launch_outcome *, int n
 /** Seconds to wait before restart k = 0, 1, ...: base 2^k, at most LAUNCH_MOST_BACKOFF_S. */
 double launch_backoff_s(double base, int k);
 
-/** The most ranks, fewer than n_ranks and at least `least`, that the plan's tp, pp, batch and microbatch can use; 0:
- *  none. */
+/** The host that has failed: of a rank that was killed, ended without a reason, or reports E_DEVICE. Other errors
+ *  blame no host, because the rank that reports one often only waits for another. host: "": none. */
+void launch_failed_host(const struct launch_outcome *, char host[64]);
+/** The most ranks, fewer than n_ranks and at least `least`, that the plan's tp, pp and batches can use; 0: none. */
 int launch_fewer_ranks(const struct plan *, int n_ranks, int least);
 
-/** Copy the code and the sentence of an error line, without place and remedy: "E_COMM, rank 2 of 4 on host a was killed
- *  by signal 9 (Killed)". */
+/** Copy an error line's code and sentence: "E_COMM, rank 2 of 4 on host a was killed by signal 9 (Killed)". */
 void launch_reason(const char *line, char *out, size_t size);

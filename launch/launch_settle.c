@@ -1,5 +1,4 @@
-/* A rank may be started again hours after the others (--respawn, --max-restarts). By then the user may have edited the
- * config file for another job. */
+/* A rank may start again hours after the others (--respawn, --max-restarts). Its config file may be edited by then. */
 #define _GNU_SOURCE /* asprintf */
 #include "launch/launch_settle.h"
 

@@ -61,6 +61,5 @@ void lighthouse_hear(struct lighthouse *, int h, double now_s);
 void lighthouse_go_on(struct lighthouse *);
 /** Start processes in place of dead ones, on connected hosts (--respawn). */
 void lighthouse_place(struct lighthouse *);
-/** At the end of a turn without deaths: mend lost connections between live ranks; open a better epoch; act for
- *  --chaos. */
+/** At the end of a turn without deaths: mend lost connections; open a better epoch; act for --chaos. */
 void lighthouse_look_ahead(struct lighthouse *);

@@ -67,8 +67,7 @@ static struct members view_of(struct lighthouse *l) {
                             members_shape(l->memory, l->request->n_ranks), l->alive, l->told, l->left};
 }
 
-/* The epoch whose members might continue separately: this epoch if it is committed, otherwise the one that its members
- * go back to. */
+/* The epoch whose members might go on separately: this one if it is committed, or the one they go back to. */
 static const struct membership *who_counts(const struct lighthouse *l, const struct membership *now, bool committed) {
     bool known = now->from >= 0 && now->number - now->from < OWN_EPOCHS;
     return committed || !known ? now : &l->memory->of[now->from % OWN_EPOCHS];

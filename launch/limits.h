@@ -1,5 +1,4 @@
-/* Checks the machine's limits before Open MPI and OpenBLAS reach them, because these would hang or print a page of
- * errors. */
+/* Checks limits before Open MPI and OpenBLAS reach them, because these would hang or print a page of errors. */
 #pragma once
 
 #include "lib/base/status.h"

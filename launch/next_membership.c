@@ -29,8 +29,7 @@ bool member_should_move(const struct own_memory *m, int s) {
     return state == OWN_RUNNING || (state == OWN_STARTING && now.number > 0 && membership_place(&now, s) >= 0);
 }
 
-/* A process that asked to leave and has no place in the epoch; -1: none. Other ranks have its state, because the epoch
- * is committed. */
+/* A process that asked to leave and has no place in the epoch, whose state others have; -1: none. */
 static int who_has_left(const struct members *v, const struct membership *now) {
     for (int s = 0; s < v->n_slots; s++)
         if (v->there[s] && !v->left[s] && membership_place(now, s) < 0 &&

@@ -34,8 +34,7 @@ void members_alive(const struct members *, const struct membership *now, bool co
 /** Should live process s move (still.h)? Yes, if it runs, or if it is starting in a dead rank's place, because the
  *  other ranks wait for it. @collective{none} */
 bool member_should_move(const struct own_memory *, int s);
-/** The next act. goes_on_s[s]: 0, or the time until which chaos stops process s; a stopped process cannot join.
- *  @collective{none} */
+/** The next act. goes_on_s[s]: 0, or until when chaos stops process s, which cannot join then. @collective{none} */
 struct membership_act next_membership(const struct members *, const double *goes_on_s);
 /** After MEMBERS_CHANGE has opened its epoch, print a line about it. now: the epoch before. @collective{none} */
 void next_membership_is_open(const struct members *, const struct membership *now, const struct membership_act *);

@@ -1,8 +1,7 @@
 /* A rank whose connection has ended records the loss in its line of the job's memory, and waits. Often its peer has
  * died, and the connection ends a moment before the agent sees the death. If both ranks still live after that moment,
  * an epoch of the same ranks makes all connections again. If a connection of that epoch ends too, before the epoch is
- * committed, the network separates its two ranks. Then the one with the greater slot is killed, and its death is
- * handled like any other. */
+ * committed, the network separates its two ranks. Then the one with the greater slot is killed, a death as others. */
 #include "launch/reconnect.h"
 
 #include <stdio.h>

@@ -14,8 +14,7 @@
  *  SIGINT print the line INTERRUPTED and exit with code EXIT_INTERRUPTED. Call first in main, before any thread starts,
  *  because a request may come while MPI starts. */
 void stop_listen(void);
-/** Has this process received SIGUSR1 since stop_listen? Other ranks may receive theirs later, so agree with them before
- *  acting. Not thread-safe. */
+/** Has this process received SIGUSR1 since stop_listen? Agree with the other ranks before acting. Not thread-safe. */
 bool stop_was_asked(void);
 
 enum { EXIT_INTERRUPTED = 128 + 2 }; /* the shell's code of any program that SIGINT ends */

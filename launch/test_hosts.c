@@ -20,6 +20,17 @@
 #include <unistd.h>
 
 /* ---- names ---- */
+TEST(test_a_host_is_removed) {
+    struct host_list list;
+    char text[HOST_LIST_TEXT];
+    assert_ok(host_list_read("n01:8,me@n02:2,n03", &list));
+    host_list_remove(&list, 0, text);
+    assert_string_equal(text, "me@n02:2,n03:1");
+    host_list_remove(&list, 1, text);
+    assert_string_equal(text, "me@n02:2");
+    assert_int_equal(host_list_room(&list), 2);
+}
+
 TEST(test_hosts_are_read) {
     struct host_list list;
     assert_ok(host_list_read("n01:8,127.0.0.2,n-3.local:2", &list));
@@ -518,7 +529,8 @@ TEST(test_a_job_is_written_and_read) {
     unsetenv("TRIVIUM_TEST_OF_HOSTS");
 }
 
-TESTS(unit_test(test_hosts_are_read), unit_test(test_a_hostfile_is_read), unit_test(test_ranks_are_dealt_to_hosts),
+TESTS(unit_test(test_a_host_is_removed), unit_test(test_hosts_are_read), unit_test(test_a_hostfile_is_read),
+      unit_test(test_ranks_are_dealt_to_hosts),
       unit_test(test_addresses), unit_test(test_secrets), unit_test(test_a_start_command),
       unit_test(test_the_secret_is_on_standard_input), unit_test(test_who_knows_the_secret_comes_in),
       unit_test(test_nobody_else_comes_in), unit_test(test_nobody_at_home),

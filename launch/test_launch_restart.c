@@ -113,6 +113,23 @@ TEST(test_fewer_ranks_keep_tp_pp_and_divide_the_batch) {
     assert_int_equal(launch_fewer_ranks(&p, 24, 13), 0);
 }
 
+/* ---- without which host ---- */
+static const char *failed_host(struct launch_facts facts, const char *line) {
+    static char host[64];
+    struct launch_outcome o = ended(1, line);
+    o.facts = facts;
+    launch_failed_host(&o, host);
+    return host;
+}
+
+TEST(test_a_host_fails_by_its_own_ranks) {
+    const struct launch_facts killed = {.host = "n02", .signal = 9}, told = {.host = "n02", .error_seen = true};
+    assert_string_equal(failed_host(killed, "E_COMM launch.c:1 explain: rank 1 of 2 on host n02 was killed"), "n02");
+    assert_string_equal(failed_host(told, "[rank 5/8 pp0 dp1 tp1 @n03] E_DEVICE a.c:1 f: the GPU is gone"), "n03");
+    assert_string_equal(failed_host(told, "[rank 0/8 @n03] E_TIMEOUT a.c:1 f: no answer from rank 2"), "");
+    assert_string_equal(failed_host((struct launch_facts){0}, "E_COMM a.c:1 f: x"), "");
+}
+
 /* ---- whose process ---- */
 TEST(test_mark_is_a_whole_variable) {
     static const char environment[] = "A=1\0TRIVIUM_JOB=12.5\0B=TRIVIUM_JOB=12.6";
@@ -214,6 +231,7 @@ TESTS(unit_test(test_reason_is_code_and_sentence), unit_test(test_only_what_died
       unit_test(test_a_loss_that_is_not_finite_is_tried_once_more), unit_test(test_restarts_end),
       unit_test(test_checkpoint_is_new_by_name_or_time), unit_test(test_progress_is_a_further_step_of_this_job),
       unit_test(test_wait_doubles_up_to_a_minute), unit_test(test_fewer_ranks_keep_tp_pp_and_divide_the_batch),
-      unit_test(test_mark_is_a_whole_variable), unit_test(test_what_config_files_say_is_in_the_words),
+      unit_test(test_a_host_fails_by_its_own_ranks), unit_test(test_mark_is_a_whole_variable),
+      unit_test(test_what_config_files_say_is_in_the_words),
       unit_test(test_a_long_value_is_whole), unit_test(test_another_attempt_goes_on_from_the_save_folder),
       unit_test(test_another_attempt_changes_nothing_else))

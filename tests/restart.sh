@@ -153,6 +153,38 @@ fewer_ranks() {
     if [ "$(cat fewer/latest)" = step-00000002 ]; then echo "ok $name"; else not_ok $name "no checkpoint of step 2"; fi
 }
 
+# ---- a host that fails twice is left out: the third one takes its ranks; without a third one it stays ----
+cat >dies_on_a_host <<END
+#!/bin/bash
+if [ "\$AT" = 127.0.0.3 ]; then kill -KILL \$\$; fi
+exec "$trivium" "\$@"
+END
+chmod +x dies_on_a_host
+on_hosts() { # HOSTS
+    TRIVIUM_EXE=$work/dies_on_a_host start -n 2 --comm-transport direct --host "$1" --agent-command "env AT=%h" \
+        --max-restarts 3 --backoff 0.01 -- --steps 2 --save "hosts$((++n_hosts))" --metrics "" &
+}
+bad_host() {
+    local name=a_host_that_failed_twice_is_left_out n_hosts=0 three=127.0.0.2:1,127.0.0.3:1,127.0.0.4:1
+    on_hosts $three
+    ends $name $! 0 || return
+    if [ "$(n_restarts)" != 2 ] || [ "$(grep -c 'is left out' err)" != 1 ] ||
+        ! says "host 127.0.0.3 has failed 2 times, and is left out"; then
+        not_ok $name "not after two failures"; return
+    fi
+    if [ "$(cat hosts1/latest)" != step-00000002 ]; then not_ok $name "no checkpoint of step 2"; return; fi
+    tr , '\n' <<<$three | sed 's/:/ slots=/' >hosts
+    n_hosts=2
+    TRIVIUM_EXE=$work/dies_on_a_host start -n 2 --comm-transport direct --hostfile hosts --agent-command "env AT=%h" \
+        --max-restarts 3 --backoff 0.01 -- --steps 2 --save hosts3 --metrics "" &
+    ends $name $! 0 || return
+    on_hosts 127.0.0.2:1,127.0.0.3:1
+    ends $name $! 1 || return
+    if says "host 127.0.0.3 has failed 2 times, and stays"; then echo "ok $name"; else
+        not_ok $name "two hosts: it does not say that both are needed"
+    fi
+}
+
 # ---- what would only happen again; and an older run's checkpoint is not this one's ----
 not_again() {
     local name=loss_that_is_not_finite_is_not_repeated
@@ -218,6 +250,7 @@ config_is_edited
 always_dies
 stopped_while_it_waits
 fewer_ranks
+bad_host
 not_again
 divergence
 flipped
