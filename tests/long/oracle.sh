@@ -32,6 +32,8 @@ make_reference() { # NAME OPTIONS...
 make_reference gpt --steps 3
 llama=(--arch llama --hidden 64 --heads 8 --kv-heads 4 --ffn 128 --tie off --steps 3)
 make_reference llama "${llama[@]}" --layers 4
+make_reference experts --arch mixtral --experts 4 --experts-per-token 2 --capacity 0 --aux-loss 0 --z-loss 0 \
+    --hidden 64 --heads 8 --kv-heads 4 --ffn 64 --tie off --steps 3 --layers 2 --depth ops
 make_reference modules "${llama[@]}" --layers 2 --depth ops
 
 # row WANTED REFERENCE RANKS ADAPTER ARGUMENTS...: wanted is "right", or what check must call the first wrong one
@@ -39,7 +41,7 @@ row() {
     local kind=torch name
     name="oracle_$4$(printf '_%s' "$2" "$3" "${@:5}" | tr -d ' -')"
     [[ $name == *${ONLY-}* ]] || return 0
-    case $4 in deepspeed_zero | megatron_core | hf_tp) kind=$4 ;; esac
+    case $4 in deepspeed_zero | megatron_core | hf_tp | hf_ep) kind=$4 ;; esac
     echo "$1|$name|$2|$3|$4|${*:5}" >>"rows.$kind"
 }
 
@@ -74,6 +76,7 @@ for dtype in fp64 fp32 bf16; do
             done
         done
         row right modules $ranks hf_tp --dtype $dtype
+        for tp in 1 2; do row right experts $ranks hf_ep --dtype $dtype --tp $tp; done
         [ $dtype != fp32 ] || row right modules $ranks megatron_core
         for stage in 1 2 3; do
             [ $dtype = fp64 ] || row right gpt $ranks deepspeed_zero --dtype $dtype --stage $stage
@@ -81,6 +84,8 @@ for dtype in fp64 fp32 bf16; do
     done
     row right modules 4 torch_tp --dtype $dtype --sequence on --dp 2
     row right modules 4 torch_cp --dtype $dtype --dp 2
+    row right experts 2 hf_ep --dtype $dtype --tp 2 --how all_reduce
+    row right experts 4 hf_ep --dtype $dtype --tp 2 --ep 4
     row right gpt 2 torch_pp --dtype $dtype --schedule interleaved
 done
 row right gpt 1 torch_eager --dtype fp16
@@ -123,6 +128,17 @@ step 1, norm: grad_norm|modules|2|hf_tp|local-norm
 step 1, norm: grad_norm|modules|2|hf_tp|norm-twice
 step 1, update, layer 1: model.layers.1.input_layernorm.weight.moment1|modules|2|hf_tp|norms-drift
 step 1, backward: lm_head.weight.grad|modules|2|hf_tp|world
+step 1, backward, layer 1: model.layers.1.post_attention_layernorm.act_grad|experts|2|hf_ep|no-reduce-back|--tp 2 --how all_reduce
+step 1, backward, layer 1: model.layers.1.block_sparse_moe.gate.weight.grad|experts|2|hf_ep|router-partial|--tp 2 --how all_reduce
+step 1, forward, layer 1: model.layers.1.act|experts|2|hf_ep|swapped
+step 1, forward, layer 1: model.layers.1.act|experts|2|hf_ep|interleaved
+step 1, forward, layer 0: model.layers.0.act|experts|2|hf_ep|unsorted
+step 1, forward, layer 1: model.layers.1.act|experts|2|hf_ep|unnormalised
+step 1, forward, layer 1: model.layers.1.act|experts|2|hf_ep|router-bf16
+step 1, backward, layer 1: model.layers.1.block_sparse_moe.experts.0.w2.weight.grad|experts|4|hf_ep|divisor
+step 1, loss: loss|experts|2|hf_ep|aux-loss
+step 1, norm: grad_norm|experts|2|hf_ep|own-norm
+step 1, update, layer 0: model.layers.0.block_sparse_moe.experts.0.w1.weight.param|experts|2|hf_ep|stacked
 step 1, forward, layer 1: model.layers.1.act|modules|2|torch_tp|no-reduce
 step 1, backward, layer 1: model.layers.1.post_attention_layernorm.act_grad|modules|2|torch_tp|no-reduce-back
 step 1, backward, layer 1: model.layers.1.post_attention_layernorm.weight.grad|modules|2|torch_tp|norms-apart|--sequence on
@@ -162,6 +178,7 @@ ROWS
 models=(transformers.models.gpt2.modeling_gpt2 transformers.models.llama.modeling_llama torch.distributed.fsdp)
 train "$python" torch "${models[@]}" torch.distributed.tensor.parallel torch.distributed.pipelining
 train "$python" hf_tp accelerate transformers.integrations.tensor_parallel "${models[@]}"
+train "$python" hf_ep transformers.distributed.expert_parallel transformers.models.mixtral.modeling_mixtral
 train "$zero" deepspeed_zero deepspeed "${models[@]}"
 train "$zero" megatron_core megatron.core.models.gpt.gpt_model "${models[@]}"
 # ---- a script as it is: the page's, with what stands there (docs/oracle.md) ----

@@ -31,6 +31,7 @@ def start(doc, bugs, micro_batch=2, dtypes=("fp64", "fp32", "bf16"), **choices):
     if a.dtype == "fp64":
         torch.set_default_dtype(torch.float64)
         torch.float32 = torch.float = torch.float64    # transformers' Llama has norms, softmax and angles in "fp32"
+        torch.Tensor.float = torch.Tensor.double        # and its Mixtral the router's softmax
     torch.manual_seed(0)
     torch.set_num_threads(1)
     if "WORLD_SIZE" in os.environ:
