@@ -25,6 +25,7 @@
 #include "models/llama/llama.h"
 #include "models/t5/t5.h"
 #include "lib/rows/learned_rows.h"
+#include "muon/muon.h"
 #include "oracle/copies.h"
 #include "park/park.h"
 #include "pp/pp.h"
@@ -42,6 +43,7 @@ static const struct technique *const TECHNIQUES[] = {
     &technique_ep,
     &technique_tp,
     &technique_pp,
+    &technique_muon,
     &technique_mixed_precision,
     &technique_fp8,
     &technique_recompute,

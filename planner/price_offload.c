@@ -20,11 +20,11 @@ static double update_link_bytes(const struct param *w) {
     return (double)w->own_n * ((w->grad_tier == TIER_DEVICE ? gradient : 0) + weights);
 }
 
-static double update_host_bytes(const struct optimizer *o, const struct param *w) {
+static double update_host_bytes(const struct param *w) {
     double state = (double)dtype_size(w->state_dtype), gradient = (double)dtype_size(w->grad_type.dtype);
     double read = (w->grad_tier == TIER_DEVICE ? 1 : 2) * gradient;
     double rounded = w->master ? (double)dtype_size(w->type.dtype) : 0;
-    return (double)w->own_n * (2 * (1 + o->n_states) * state + read + rounded);
+    return (double)w->own_n * (2 * (1 + w->optimizer->n_states) * state + read + rounded);
 }
 
 struct price_offload price_offload(const struct run *r) {
@@ -34,7 +34,7 @@ struct price_offload price_offload(const struct run *r) {
     for (int i = 0; i < p->n_params; i++)
         if (is_host_s(r, &p->params[i])) {
             out.link_bytes += update_link_bytes(&p->params[i]);
-            out.update_bytes += update_host_bytes(p->optimizer, &p->params[i]);
+            out.update_bytes += update_host_bytes(&p->params[i]);
         }
     out.host_bytes = out.update_bytes;
     for (const struct row *row; (row = schedule_next_row(&r->schedule, r->chunks, &at));) {

@@ -217,16 +217,16 @@ static enum status price_schedule(const struct cluster *c, struct stage *g) {
 
 /* The norm reads the gradient. The optimizer reads it again, and reads and writes the weight and its states. With a
  * master copy it also writes the model's rounded weight. */
-static double update_bytes(const struct optimizer *o, const struct param *w) {
+static double update_bytes(const struct param *w) {
     double state = (double)dtype_size(w->state_dtype), gradient = (double)dtype_size(w->grad_type.dtype);
     double rounded = w->master ? (double)dtype_size(w->type.dtype) : 0;
-    return (double)w->own_n * (2 * (1 + o->n_states) * state + 2 * gradient + rounded);
+    return (double)w->own_n * (2 * (1 + w->optimizer->n_states) * state + 2 * gradient + rounded);
 }
 
 double price_update_bytes(const struct program *p) {
     double bytes = 0;
     for (int i = 0; i < p->n_params; i++)
-        if (param_is_stored(&p->params[i]) && !p->params[i].cache) bytes += update_bytes(p->optimizer, &p->params[i]);
+        if (param_is_stored(&p->params[i]) && !p->params[i].cache) bytes += update_bytes(&p->params[i]);
     return bytes;
 }
 

@@ -52,7 +52,7 @@ struct update { const double *gradient; struct optimizer_settings settings; enum
 static void update_part(struct replay *x, const struct param *w, struct server_part part, double *weight, void *self) {
     struct update *u = self;
     struct optimizer_elements e = {part.n, weight + part.first, FP64, u->gradient + part.first, FP64, {NULL}, NULL,
-                                   w->decay};
+                                   .decay = w->decay};
     for (int i = 0; i < x->run.program.optimizer->n_states; i++) e.state[i] = (double *)param_state(w, i) + part.first;
     if (u->status == OK) u->status = optimizer_update(x->run.program.optimizer, device_cpu(), &u->settings, &e, 1);
     u->gradient += type_n(&w->type);

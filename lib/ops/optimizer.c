@@ -2,6 +2,7 @@
 
 #include "lib/base/option.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- the rows ---- */
@@ -44,6 +45,8 @@ enum status optimizer_check_options(const struct optimizer *mine, const struct o
 static bool is_floating(enum dtype d) { return d == FP64 || d == FP32 || d == BF16 || d == FP16; }
 
 static enum status check(const struct optimizer *o, const struct optimizer_elements *e, int n) {
+    if (n && !o->cpu[FP64])
+        return FAIL(E_INTERNAL, "no technique of this program updates by %s", o->name);
     for (int i = 0; i < n; i++)
         if (!is_floating(e[i].weight_dtype) || !is_floating(e[i].grad_dtype))
             return FAIL(E_CONFIG, "%s has no kernel for %s weights with %s gradients; use fp64, fp32, bf16 or fp16",
@@ -52,15 +55,50 @@ static enum status check(const struct optimizer *o, const struct optimizer_eleme
 }
 
 /* On a GPU the launcher of each dtype updates the sets of that dtype. */
-enum status optimizer_update(const struct optimizer *o, const struct device *device,
+static enum status update_by(const struct optimizer *o, const struct device *device,
                              const struct optimizer_settings *a, const struct optimizer_elements *e, int n) {
-    struct optimizer_factors f = o->factors(a);
     TRY(check(o, e, n));
+    if (n == 0) return OK;
+    struct optimizer_factors f = o->factors(a);
     for (int d = 0; d < N_DTYPES && device->kind == DEVICE_CUDA; d++)
         if (o->cuda[d]) TRY(o->cuda[d](device->stream, &f, a->grad_multiplier, e, n));
     if (device->kind == DEVICE_CUDA || isnan(*a->grad_multiplier)) return OK;
     for (int i = 0; i < n; i++) o->cpu[e[i].weight_dtype](&f, *a->grad_multiplier, &e[i]);
     return OK;
+}
+
+static const struct optimizer *optimizer_for(const struct optimizer *o, const struct optimizer_elements *e) {
+    return e->optimizer ? e->optimizer : o;
+}
+
+/* Move the sets of one optimizer from e[first] on to the front. @return their number */
+static int gather(const struct optimizer *o, const struct optimizer *one, struct optimizer_elements *e, int first,
+                  int n) {
+    int found = first;
+    for (int i = first; i < n; i++) {
+        struct optimizer_elements x = e[i];
+        if (optimizer_for(o, &x) != one) continue;
+        e[i] = e[found], e[found++] = x;
+    }
+    return found - first;
+}
+
+enum status optimizer_update(const struct optimizer *o, const struct device *device,
+                             const struct optimizer_settings *a, const struct optimizer_elements *e, int n) {
+    bool mixed = false;
+    for (int i = 0; i < n; i++) mixed |= optimizer_for(o, &e[i]) != o;
+    if (!mixed) return update_by(o, device, a, e, n);
+    struct optimizer_elements *sets = malloc((size_t)n * sizeof *sets);
+    if (!sets) return FAIL(E_MEMORY, "no memory for a table of %d params", n);
+    memcpy(sets, e, (size_t)n * sizeof *sets);
+    enum status status = OK;
+    for (int first = 0, few; first < n && status == OK; first += few) {
+        const struct optimizer *one = optimizer_for(o, &sets[first]);
+        few = gather(o, one, sets, first, n);
+        if (!one->whole) status = update_by(one, device, a, &sets[first], few);
+    }
+    free(sets);
+    return status;
 }
 
 /* ---- the decision ---- */
@@ -83,4 +121,13 @@ enum status optimizer_decide(const struct device *device, double *multiplier, do
                   return optimizer_decide_cuda(device->stream, multiplier, norm, sum_of_squares, loss, clip, unscale);)
     (void)device;
     return decide_cpu(multiplier, norm, sum_of_squares, loss, clip, unscale);
+}
+
+enum status optimizer_inverse_norm(const struct device *device, double *inverse, const double *sum_of_squares,
+                                   double least) {
+    WITH_CUDA(if (device->kind == DEVICE_CUDA)
+                  return optimizer_inverse_norm_cuda(device->stream, inverse, sum_of_squares, least);)
+    (void)device;
+    *inverse = 1 / fmax(sqrt(*sum_of_squares), least);
+    return OK;
 }

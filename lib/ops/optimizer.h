@@ -1,5 +1,6 @@
 /* An optimizer is a row of a table: the states that it keeps for each element, and its kernels. It updates the rank's
- * own elements. It is not an op of the program.
+ * own elements. It is not an op of the program. Muon, whose update needs whole matrices, is a row without kernels: a
+ * technique updates its matrices (muon/).
  *
  *   g = grad_multiplier grad                                   (clipping and unscaling in one factor)
  *   w, states = f(w, g, states)                                (f: the row's formula; adamw.c, sgd.c)
@@ -39,6 +40,7 @@ struct optimizer_elements {
     void *state[OPTIMIZER_STATES];   /* in the order of optimizer.state */
     void *master;                    /* fp32, for a bf16 or fp16 weight; NULL: none */
     bool decay;                      /* weight_decay applies to these elements */
+    const struct optimizer *optimizer;   /* of these elements; NULL: that of the call */
 };
 
 /* The numbers that are the same for all elements. The host computes them once, in double, because another compiler
@@ -62,6 +64,7 @@ struct optimizer {
     int n_states;
     /* A state's name, "moment1", and the suffix of its name in a checkpoint, ".exp_avg" */
     struct { const char *name, *saved_as; } state[OPTIMIZER_STATES];
+    bool whole;                      /* a technique updates whole matrices; optimizer_update passes over them */
     struct optimizer_factors (*factors)(const struct optimizer_settings *);
     optimizer_cpu_kernel *cpu[N_DTYPES];
     optimizer_cuda_launcher *cuda[N_DTYPES];
@@ -70,7 +73,8 @@ struct optimizer {
 /* X(choice, row, word): all optimizers, in the order of --optimizer's words. */
 #define EVERY_OPTIMIZER(X) \
     X(OPTIMIZER_ADAMW, optimizer_adamw, "adamw") \
-    X(OPTIMIZER_SGD, optimizer_sgd, "sgd")
+    X(OPTIMIZER_SGD, optimizer_sgd, "sgd") \
+    X(OPTIMIZER_MUON, optimizer_muon, "muon")
 #define OPTIMIZER_CHOICE(choice, row, word) choice,
 #define OPTIMIZER_TEXT(choice, row, word) word,
 #define OPTIMIZER_WORD(choice, row, word) "|" word
@@ -100,8 +104,14 @@ enum status optimizer_check_options(const struct optimizer *, const struct optio
 enum status optimizer_decide(const struct device *, double *multiplier, double *norm, const double *sum_of_squares,
                              const double *loss, double clip, double unscale);
 
-/** Update the weights, states and masters of n sets of elements in place, in order on the compute stream.
- *  @errors E_CONFIG for a dtype that has no kernel, before anything is changed; E_DEVICE  @collective{none} */
+/** *inverse = 1 / max(sqrt(*sum_of_squares), least), one double each in device memory, in order on the compute stream.
+ *  @errors E_DEVICE  @collective{none} */
+enum status optimizer_inverse_norm(const struct device *, double *inverse, const double *sum_of_squares, double least);
+
+/** Update the weights, states and masters of n sets of elements in place, in order on the compute stream. A set whose
+ *  optimizer is another one is updated by that one, with the same settings.
+ *  @errors E_CONFIG for a dtype that has no kernel, before anything is changed; E_DEVICE, E_MEMORY
+ *  @collective{none} */
 enum status optimizer_update(const struct optimizer *, const struct device *, const struct optimizer_settings *,
                              const struct optimizer_elements *, int n);
 

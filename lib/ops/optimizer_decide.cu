@@ -20,3 +20,11 @@ enum status optimizer_decide_cuda(void *stream, double *multiplier, double *norm
     return LAUNCHED(optimizer_decide_one_thread, 1, 1, 0, stream, multiplier, norm, sum_of_squares, loss, clip,
                     unscale);
 }
+
+__global__ static void optimizer_inverse_norm_one_thread(double *inverse, const double *sum_of_squares, double least) {
+    *inverse = 1 / fmax(sqrt(*sum_of_squares), least);
+}
+
+enum status optimizer_inverse_norm_cuda(void *stream, double *inverse, const double *sum_of_squares, double least) {
+    return LAUNCHED(optimizer_inverse_norm_one_thread, 1, 1, 0, stream, inverse, sum_of_squares, least);
+}

@@ -23,6 +23,8 @@ extern "C" {
  * @errors E_DEVICE */
 enum status optimizer_decide_cuda(void *stream, double *multiplier, double *norm, const double *sum_of_squares,
                                   const double *loss, double clip, double unscale);
+/* optimizer_inverse_norm on a CUDA device's stream. inverse, sum_of_squares: as there. @errors E_DEVICE */
+enum status optimizer_inverse_norm_cuda(void *stream, double *inverse, const double *sum_of_squares, double least);
 
 #ifdef __cplusplus
 }

@@ -39,7 +39,7 @@ static struct optimizer_elements elements(struct buffers *there, struct kinds k,
     return (struct optimizer_elements){n, at(there->weight, k.weight, first), k.weight,
                                        at(there->grad, k.grad, first), k.grad,
                                        {at(there->m, moments, first), at(there->v, moments, first)},
-                                       k.master ? at(there->master, FP32, first) : NULL, k.decay};
+                                       k.master ? at(there->master, FP32, first) : NULL, k.decay, NULL};
 }
 
 /* Update n sets, elements cut[i] .. cut[i+1]-1, in one call on the device. */

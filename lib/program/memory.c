@@ -53,7 +53,7 @@ static void place(struct param_array *a, enum device_kind device, struct memory_
 void memory_plan_params(struct program *p, const struct schedule *s, struct memory_plan *m) {
     *m = (struct memory_plan){0};
     for (struct param *w = p->params; w < p->params + p->n_params; w++)
-        if (w->present) set_fixed(w, p->optimizer, s);
+        if (w->present) set_fixed(w, w->optimizer ? w->optimizer : p->optimizer, s);
     for (int at = AMONG_PARAMS; at <= LAST; at++)
         for (struct param *w = p->params; w < p->params + p->n_params; w++)
             for (struct param_array *a = w->arrays; w->present && a < w->arrays + w->n_arrays; a++)

@@ -88,7 +88,7 @@ int program_add_param(struct program *p, const char *block, const char *name, st
     p->params = table_grow(p->params, p->n_params, sizeof *p->params);
     struct param *w = &p->params[p->n_params];
     *w = (struct param){.type = type, .init_std = init_std, .init_constant = init_constant, .decay = decay,
-                        .counted = true, .in_norm = true, .n_arrays = N_FIXED_ARRAYS};
+                        .optimizer = p->optimizer, .counted = true, .in_norm = true, .n_arrays = N_FIXED_ARRAYS};
     w->grad_type = type;
     w->state_dtype = dtype_accumulator(type.dtype);
     join(w->name, block, name);
@@ -153,7 +153,7 @@ void *param_own_grad(const struct param *w) {
 
 struct optimizer_elements param_elements(const struct param *w) {
     struct optimizer_elements e = {w->own_n, param_own_weight(w), w->type.dtype, param_own_grad(w),
-                                   w->grad_type.dtype, {NULL}, param_master(w), w->decay};
+                                   w->grad_type.dtype, {NULL}, param_master(w), w->decay, w->optimizer};
     for (int i = 0; i < OPTIMIZER_STATES; i++) e.state[i] = param_state(w, i);
     return e;
 }

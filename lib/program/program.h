@@ -69,6 +69,7 @@ struct param {
     bool precise;              /* stays in full precision even if the model computes in less (router) */
     bool cache;                /* decode's key-value cache: not learned, not saved, zero at first */
     enum learned_by update;
+    const struct optimizer *optimizer;   /* UPDATE_DENSE: its row; the program's, unless a rewrite chooses another */
     double lr_scale;           /* UPDATE_ROWS: factor of the step's learning rate */
     /* Set by rewrites: the precision of training, the residence in memory, and the owners of the parts. */
     enum dtype state_dtype;    /* of the optimizer's states and of master weights */

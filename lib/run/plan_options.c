@@ -83,7 +83,7 @@ static const struct option OPTIONS[] = {
     {"optimizer", OPTION_CHOICE, "adamw", 0, 0, OPTIMIZER_WORDS, "", "what updates the weights", "training",
      AT(optimizer)},
     {"weight-decay", OPTION_REAL, "0.1", 0, 1e6, NULL, "",
-     "on matrices only; adamw: decoupled; sgd: added to the gradient", "training", AT(weight_decay)},
+     "on matrices only; adamw and muon: decoupled; sgd: added to the gradient", "training", AT(weight_decay)},
     {"beta1", OPTION_REAL, "0.9", 0, 0.999999, NULL, "", "Adam: decay of the first moment", "training", AT(beta1)},
     {"beta2", OPTION_REAL, "0.95", 0, 0.999999999, NULL, "", "Adam: decay of the second moment", "training", AT(beta2)},
     {"eps", OPTION_REAL, "1e-8", 0, 1, NULL, "", "Adam: added to the root of the second moment", "training", AT(eps)},

@@ -6,9 +6,9 @@ static const char *const NAMES[N_FIXED_ARRAYS] = {
     [ARRAY_WEIGHT] = "weight before", [ARRAY_STATE] = "state1 before", [ARRAY_STATE + 1] = "state2 before",
     [ARRAY_MASTER] = "master before"};
 
-static bool is_changed(const struct program *p, const struct param *w, enum fixed_array i) {
+static bool is_changed(const struct param *w, enum fixed_array i) {
     if (!param_is_stored(w) || !NAMES[i]) return false;
-    bool kept = i == ARRAY_MASTER ? w->master : (int)i < ARRAY_STATE + p->optimizer->n_states;
+    bool kept = i == ARRAY_MASTER ? w->master : (int)i < ARRAY_STATE + w->optimizer->n_states;
     return i == ARRAY_WEIGHT || (param_is_dense(w) && kept);
 }
 
@@ -18,7 +18,7 @@ enum status shadow_add(struct program *p) {
         struct param_array a = {.role = ROLE_OPTIM, .copies = 1, .place = BEHIND_PARAMS};
         for (enum fixed_array k = 0; k < N_FIXED_ARRAYS; k++) {
             bool weight = k == ARRAY_WEIGHT;
-            if (!is_changed(p, w, k)) continue;
+            if (!is_changed(w, k)) continue;
             a.name = NAMES[k], a.n = weight ? w->own_n : param_state_n(w);
             a.dtype = weight ? w->type.dtype : w->state_dtype, a.tier = weight ? w->weight_tier : w->state_tier;
             TRY(program_add_array(p, i, &a));
@@ -31,7 +31,7 @@ static enum status copy_all(struct run *r, bool back) {
     for (int i = 0; i < r->program.n_params; i++)
         for (enum fixed_array k = 0; k < N_FIXED_ARRAYS; k++) {
             const struct param *w = &r->program.params[i];
-            if (!is_changed(&r->program, w, k)) continue;
+            if (!is_changed(w, k)) continue;
             const struct param_array *before = param_array(w, NAMES[k]);
             const struct device *device = run_tier_device(r, before->tier);
             void *now = k == ARRAY_WEIGHT ? param_own_weight(w) : w->arrays[k].at;

@@ -21,7 +21,8 @@ report() {
     fi
 }
 
-folders=$(ls -d dp tp pp cp ep emb zero mixed_precision recompute park elastic dp_variants/*/ models/*/ | sed 's|/$||')
+folders=$(ls -d dp tp pp cp ep emb muon zero mixed_precision recompute park elastic dp_variants/*/ models/*/ |
+    sed 's|/$||')
 # Files of the driver that go with it: a command, and what draws pipelines. recipe.c has their rows.
 along() {
     case $1 in

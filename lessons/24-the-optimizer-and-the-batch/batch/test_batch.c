@@ -69,7 +69,7 @@ static void update_library(struct state *s, const float *g, int64_t t, bool deca
     const struct optimizer_settings a = {.lr = SETTINGS.lr, .weight_decay = SETTINGS.weight_decay,
                                          .beta1 = SETTINGS.beta1, .beta2 = SETTINGS.beta2, .eps = SETTINGS.eps,
                                          .grad_multiplier = &one, .step = t};
-    const struct optimizer_elements e = {N, s->w, FP32, g, FP32, {s->m, s->v}, NULL, decay};
+    const struct optimizer_elements e = {N, s->w, FP32, g, FP32, {s->m, s->v}, NULL, .decay = decay};
     assert_ok(optimizer_update(&optimizer_adamw, device_cpu(), &a, &e, 1));
 }
 
