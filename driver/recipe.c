@@ -61,7 +61,7 @@ static const struct technique *const TECHNIQUES[] = {
 static const struct model *const MODELS[] = {
     &model_gpt,
     &model_llama,
-    &model_mixtral,
+    &model_mixtral, &model_moe,
     &model_bert,
     &model_t5,
     &model_dlrm,

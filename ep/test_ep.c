@@ -99,6 +99,17 @@ TEST(test_layouts_of_mixtral_equal_serial_fp64) {
     check_layouts(serial_plan("mixtral", 2, 1), 2, false);
 }
 
+/* Experts in every second layer, wider or narrower than the MLP of the others, with gates that are probabilities. */
+TEST(test_layouts_of_experts_in_some_layers_equal_serial_fp64) {
+    struct plan p = serial_plan("moe", 3, 1);
+    model_options(&p)->tie = 0;
+    plan_set_number(&p, "expert-ffn", 20);
+    plan_set_word(&p, "expert-layers", "de", 0);
+    plan_set_number(&p, "router-norm", 0);
+    check_layouts(p, 2, false);
+    check_layouts(p, 4, true);
+}
+
 /* ---- refusals ---- */
 /* Refused before a program is built: the types of an impossible mesh cannot be inferred. */
 static void check_refused(struct plan p, const char *what, const char *remedy) {
@@ -120,4 +131,5 @@ TEST(test_ep_refuses) {
 TESTS(unit_test(test_every_layout_with_experts_equals_serial_fp64),
       unit_test(test_layouts_of_top_1_without_drops_equal_serial_fp64),
       unit_test(test_layouts_of_packed_experts_equal_the_padded_serial_run_fp64),
-      unit_test(test_layouts_of_mixtral_equal_serial_fp64), unit_test(test_ep_refuses))
+      unit_test(test_layouts_of_mixtral_equal_serial_fp64),
+      unit_test(test_layouts_of_experts_in_some_layers_equal_serial_fp64), unit_test(test_ep_refuses))

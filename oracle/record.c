@@ -274,7 +274,7 @@ enum status record_check_names(const struct plan *plan) {
         if (!published_find(plan->arch->published, p.params[i].name, &layer))
             status = FAIL(E_CONFIG, "arch=%s: others have no %s, so nothing could be held against it%s",
                           plan->arch->name, p.params[i].name,
-                          model_options(plan)->experts ? "; experts are those of arch=mixtral" : "");
+                          model_options(plan)->experts ? "; experts are those of arch=mixtral or moe" : "");
     program_fini(&p);
     return status;
 }

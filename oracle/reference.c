@@ -306,7 +306,7 @@ enum status record_check(const struct plan *p, bool reference) {
     if (reference && p->arch->sample)
         return FAIL(E_CONFIG,
                     "arch=%s makes tokens and targets of its own of a text, which a reference does not tell others; "
-                    "use gpt, llama or mixtral",
+                    "use gpt, llama, mixtral or moe",
                     p->arch->name);
     if (reference && f->check) TRY(f->check(&model));
     return record_check_names(p);

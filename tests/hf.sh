@@ -2,8 +2,8 @@
 # Other projects' files, held against PyTorch: a GPT-2 with Hugging Face's names is imported, trained by one rank and by
 # eight (dp2 tp2 pp2), and exported again, for Hugging Face and for llm.c; tests/hf_reference.py, an implementation by
 # itself, makes the file, trains the same, and compares. And a GPT-2 with a head of its own and erf's gelu, Llamas,
-# Mistrals and Qwens 2 and 3 with and without windows, an OLMo 2, a Seed-OSS, a Mixtral, a BERT, a T5 and a T5 1.1, with
-# the models of transformers themselves (tests/hf_transformers.py).
+# Mistrals and Qwens 2 and 3 with and without windows, an OLMo 2, a Seed-OSS, a Mixtral, Qwens 3 with experts, a BERT, a
+# T5 and a T5 1.1, with the models of transformers themselves (tests/hf_transformers.py).
 #
 # Run from the project's root. MODELS: which of those (default: all); SCORES: and with which attention of other models
 # (default: capped sinks). BUILD: where the program is (default: build).
@@ -47,18 +47,19 @@ if ! "$python" -c 'import transformers' 2>/dev/null; then
 fi
 beside=${reference%/*}/hf_transformers.py
 try_model() { # MODEL; stands in a folder of its own
-    local more=() sizes
-    [ "$1" = mixtral ] && more=(--capacity 0 --aux-loss 0 --z-loss 0)     # transformers drops no token
+    local more=() sizes experts=
+    case $1 in mixtral | qwen3_moe*) experts=yes ;; esac
+    [ "$experts" ] && more=(--capacity 0 --aux-loss 0 --z-loss 0)         # transformers drops no token
     run "$python" "$beside" make "$1" .
     run "$trivium" checkpoint import --from hf model --to imported
     read -ra sizes <<<"$(sed -n 's/^train with: --init imported //p' log)"
     run "$trivium" train "${common[@]}" "${sizes[@]}" "${more[@]}" --metrics serial.jsonl
-    [ "$1" = mixtral ] && more+=(--moe-packed on)                         # and so it is in the other layout
+    [ "$experts" ] && more+=(--moe-packed on)                             # and so it is in the other layout
     run "$trivium" launch -n 8 train "${common[@]}" "${sizes[@]}" "${more[@]}" --dp 2 --tp 2 --pp 2 \
         --metrics layout.jsonl --save saved
-    case $1 in
+    case $1$experts in
         t5*) more+=(--dp 4 --tp 2) ;;                    # t5 has no cp, and sp does not divide its 29 tokens
-        mixtral) more+=(--dp 4 --ep 2 --tp 2 --sp on --moe-group 16) ;;
+        *yes) more+=(--dp 4 --ep 2 --tp 2 --sp on --moe-group 16) ;;
         *) more+=(--dp 2 --tp 2 --cp 2 --sp on) ;;
     esac
     run "$trivium" launch -n 8 train "${common[@]}" "${sizes[@]}" "${more[@]}" --zero 3 --recompute full \
@@ -89,6 +90,6 @@ for model in ${SCORES-capped sinks}; do
     (mkdir "$model" && cd "$model" && try_scores "$model" "${words[@]}")
 done
 for model in ${MODELS-gpt2 llama llama3 mistral mistral_window qwen2 qwen2_window qwen3 qwen3_window olmo2 seed_oss \
-    mixtral bert t5 t5_1_1}; do
+    mixtral qwen3_moe qwen3_moe_dense bert t5 t5_1_1}; do
     (mkdir "$model" && cd "$model" && try_model "$model")
 done

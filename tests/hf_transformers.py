@@ -70,6 +70,10 @@ TODAY = {"llama3": dict(tie_word_embeddings=True, attention_bias=True, mlp_bias=
          "qwen2_window": dict(use_sliding_window=True, sliding_window=11, max_window_layers=1),
          "qwen3_window": dict(use_sliding_window=True, sliding_window=7,
                               layer_types=["sliding_attention", "full_attention"]),
+         "qwen3_moe": dict(head_dim=12, num_experts=8, num_experts_per_tok=3, moe_intermediate_size=40,
+                           norm_topk_prob=True),
+         "qwen3_moe_dense": dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=40, num_hidden_layers=4,
+                                 mlp_only_layers=[1], attention_bias=True, tie_word_embeddings=True),
          "mixtral": dict(num_local_experts=4, num_experts_per_tok=2, sliding_window=None, output_router_logits=False)}
 SEED = 1234                                                      # --seed's default
 
@@ -81,7 +85,8 @@ def model_class(name):
               "t5_1_1": (transformers.T5Config, transformers.T5ForConditionalGeneration)}
     if name in others:
         return others[name]
-    config = transformers.CONFIG_MAPPING["llama" if name == "llama3" else name.removesuffix("_window")]
+    config = transformers.CONFIG_MAPPING["llama" if name == "llama3" else
+                                         name.removesuffix("_window").removesuffix("_dense")]
     return config, transformers.MODEL_FOR_CAUSAL_LM_MAPPING[config]
 
 
@@ -109,7 +114,9 @@ def own_head(m):
 
 
 def make(name, folder):
-    new_model(name).save_pretrained(f"{folder}/model", max_shard_size="100KB")
+    # with the experts of a layer in one tensor, as transformers 5 keeps them
+    fused = dict(save_original_format=False) if name.endswith("_dense") else {}
+    new_model(name).save_pretrained(f"{folder}/model", max_shard_size="100KB", **fused)
     if name == "t5_1_1":  # transformers 5 writes that its head is tied
         with open(f"{folder}/model/config.json") as f:
             config = json.load(f)

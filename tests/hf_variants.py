@@ -75,6 +75,15 @@ BASES = {"gpt2": [(dict(GPT2, n_head=12), {}), (dict(GPT2, n_head=4), {"n_ctx": 
                            rope_parameters=ROPE), {}),
                      (dict(DECODER, intermediate_size=64, num_key_value_heads=8, num_local_experts=8, head_dim=8),
                       {"rope_parameters": None})],
+         "qwen3_moe": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, num_experts=8, num_experts_per_tok=3,
+                             moe_intermediate_size=40, rope_parameters=ROPE), {}),
+                       (dict(DECODER, intermediate_size=96, num_key_value_heads=4, num_experts=4, num_experts_per_tok=2,
+                             moe_intermediate_size=24, norm_topk_prob=True, mlp_only_layers=[0], attention_bias=True,
+                             tie_word_embeddings=True, rms_norm_eps=1e-5, use_sliding_window=True, sliding_window=6,
+                             rope_parameters=dict(ROPE, rope_type="linear", factor=2.0)), {}),
+                       (dict(DECODER, intermediate_size=96, num_key_value_heads=8, num_experts=4, num_experts_per_tok=1,
+                             moe_intermediate_size=96, decoder_sparse_step=2, rope_parameters=ROPE),
+                        {"head_dim": 8, "max_window_layers": 2})],
          "bert": [(BERT, {}), (dict(BERT, tie_word_embeddings=False), {"position_embedding_type": "absolute"})],
          "t5": [(T5, {}), (dict(T5, tie_word_embeddings=False), {"tie_word_embeddings": False}),
                 (dict(T5, tie_word_embeddings=False, d_kv=12, feed_forward_proj="gated-gelu"),
@@ -110,7 +119,8 @@ OTHERS = {"model_type": ["mistral", "qwen2", "gpt_neo", "roberta", "mt5", "Llama
           "rope_scaling": TURNS,
           "partial_rotary_factor": [0.5, 1, 1.0, 0, "1"], "scale_decoder_outputs": [True, False, 0, "false"],
           "type_vocab_size": [1, 3, 0, 2.0], "decoder_start_token_id": [1, 5], "num_experts_per_tok": [1, 2, 3, 5, 8],
-          "router_jitter_noise": [0.0, 0.1, 1e-9],
+          "router_jitter_noise": [0.0, 0.1, 1e-9], "decoder_sparse_step": [1, 2, 3, 0, -1, 1.5, "2"],
+          "mlp_only_layers": [[], [0], [1], [0, 1], [7], [-1], ["0"], [0.5], 1, "0"],
           "per_layer_config": [{}, {"0": {"head_dim": 4}}, {"1": {"n_head": 2}}],
           "pruned_heads": [{}, {"0": [1]}], "auto_map": [{}, {"AutoModelForCausalLM": "modeling_other.Other"}],
           "head_dim": [4, 8, 16], "d_kv": [4, 8, 16], "sliding_window": [1, 3, 8, 4096, 0, -1, 2.5, "8", True],
@@ -296,11 +306,11 @@ def trained(trivium, family, words, seq, data, work):
     tokens, metrics = f"{work}/tokens", f"{work}/metrics.jsonl"
     data[:samples_of(seq) * seq + 1].numpy().astype(np.uint8).tofile(tokens)
     more = ["--seq", str(seq)] if "--seq" not in words else []
-    # what the model has by default; and of a Mixtral, which in transformers drops no token
-    plain = {"llama": {"--tie": "on", "--kv-heads": "0", "--ffn": "0"},
-             "mixtral": {"--capacity": "0", "--aux-loss": "0", "--z-loss": "0"}}
-    of_llama = plain["llama"] if family in hf_tables.families() else {}
-    more += [x for option, value in {**plain.get(family, {}), **of_llama}.items()
+    # what the model has by default; and of experts, which in transformers drop no token
+    plain = {"--tie": "on", "--kv-heads": "0", "--ffn": "0"} if family in hf_tables.families() else {}
+    if "--experts" in words:
+        plain |= {"--capacity": "0", "--aux-loss": "0", "--z-loss": "0"}
+    more += [x for option, value in plain.items()
              if option not in words
              for x in (option, value)]
     if os.path.exists(metrics):

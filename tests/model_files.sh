@@ -28,7 +28,7 @@ first_loss() { # OPTIONS...: of a run of one step, in $loss
 is_the_same_model() { # NAME OPTIONS...
     local own words experts=()
     name=$1_is_the_model_that_was_exported
-    [[ $1 = mixtral ]] && experts=(--aux-loss 0 --z-loss 0)
+    [[ $1 = mixtral || $1 = moe ]] && experts=(--aux-loss 0 --z-loss 0)
     read -ra words <<<"$(sed -n 's/^train with: //p' words)"
     first_loss --layers 2 --hidden 64 --heads 4 --seq 32 "${@:2}" "${experts[@]}" ${experts:+--capacity 0} \
         --init saved || return
@@ -60,6 +60,8 @@ apart gpt_with_a_head_and_another_ffn 2 "--tp 2" --tie off --ffn 96 --activation
 apart llama 2 "--tp 2" --arch llama --tie off --kv-heads 2 --ffn 96
 apart llama_of_other_sizes_than_tiny 2 "--tp 2" --arch llama --tie on --kv-heads 0 --ffn 0 --rope-theta 500
 apart mixtral 4 "--dp 2 --ep 2 --tp 2" --arch mixtral --tie off --kv-heads 2 --ffn 96 --experts 4
+apart moe 4 "--dp 2 --ep 2 --tp 2" --arch moe --tie off --kv-heads 2 --ffn 96 --experts 4 --expert-ffn 40 \
+    --expert-layers de --router-norm off --qk-norm head
 apart bert 2 "--tp 2" --arch bert --ffn 96 --activation relu
 apart t5 2 "--tp 2" --arch t5
 apart t5_1_1 2 "--tp 2" --arch t5 --tie off --activation geglu --head-dim 12 --ffn 96
@@ -107,7 +109,7 @@ stranger() { # NAME WORDS CONFIG
     else echo "not ok $1: $(said)"; fi
 }
 stranger another_model_is_called_by_its_name \
-    "model_type gemma2; import reads gpt2, llama, mistral, qwen2, qwen3, olmo2, seed_oss,.* mixtral, bert, t5" \
+    "model_type gemma2; import reads gpt2, llama, mistral, qwen2, qwen3, olmo2, seed_oss,.* mixtral, qwen3_moe,.* t5" \
     '{"model_type": "gemma2"}'
 stranger what_is_no_json_is_no_gpt2 "config.json is not JSON" '{"model_type": "llama", "rope_theta": NaN}'
 

@@ -21,7 +21,7 @@ OPTIONS = {o["name"]: [c for c in o["choices"].split("|") if c]
 # Values that are right alone, and wrong in company. An option with choices has those
 VALUES = {"layers": "1 2 4 8", "hidden": "8 30 32", "heads": "1 2 4 5 8", "kv-heads": "1 2 3", "ffn": "30 64",
           "head-dim": "2 3 4", "window": "1 5",
-          "experts": "2 4 6", "experts-per-token": "1 2 7",
+          "experts": "2 4 6", "experts-per-token": "1 2 7", "expert-ffn": "6 30", "expert-layers": "de d ex",
           "seq": "15 16 64", "vocab": "1 7 256", "global-batch": "1 4 6 8", "micro-batch": "1 2 3", "tp": "2 3 4",
           "pp": "2 3 4 8", "cp": "2 3 4",
           "cp-heads": "2 3", "ep": "2 3", "dp": "2 3 4", "zero": "1 2 3", "chunks": "2 3", "shard": "1 2 3",
@@ -33,7 +33,7 @@ VALUES = {"layers": "1 2 4 8", "hidden": "8 30 32", "heads": "1 2 4 5 8", "kv-he
           "warmup": "3", "trace-first": "2 200", "ranks-per-node": "2 3", "memory-limit": "1 1000", "topk": "5",
           "offload-window": "0.001 4", "keep": "2",
           "dropout": "0.1", "capacity": "0 1.25", "moe-group": "3 8", "bucket-mb": "0.01"}
-ARCHITECTURES = ["gpt", "llama", "mixtral", "bert", "t5"]
+ARCHITECTURES = ["gpt", "llama", "mixtral", "moe", "bert", "t5"]
 PATHS = {"save", "offload-path", "trace"}
 # Those of show itself, those that a machine or a file answers, and the two that print
 LEFT_ALONE = {"rows", "json", "op", "crossings", "check-types", "device", "data", "config", "from", "ignore", "log",

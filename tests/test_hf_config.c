@@ -171,6 +171,21 @@ TEST(test_published_files_are_read_whole) {
         (struct checkpoint_model){.arch = "mixtral", .layers = 32, .hidden = 4096, .heads = 32, .seq = 32768,
                                   .vocab = 32000, .untied = 1, .kv_heads = 8, .ffn = 14336, .rope_theta = 1000000,
                                   .experts = 8, .experts_per_token = 2, .dropless = 1});
+    check_published(llama_hf_config_read, "{\"architectures\": [\"Qwen3MoeForCausalLM\"], \"attention_bias\": false, "
+        "\"attention_dropout\": 0.0, \"bos_token_id\": 151643, \"decoder_sparse_step\": 1, \"eos_token_id\": 151645, "
+        "\"head_dim\": 128, \"hidden_act\": \"silu\", \"hidden_size\": 2048, \"initializer_range\": 0.02, "
+        "\"intermediate_size\": 6144, \"max_position_embeddings\": 40960, \"max_window_layers\": 48, "
+        "\"mlp_only_layers\": [], \"model_type\": \"qwen3_moe\", \"moe_intermediate_size\": 768, "
+        "\"norm_topk_prob\": true, \"num_attention_heads\": 32, \"num_experts\": 128, \"num_experts_per_tok\": 8, "
+        "\"num_hidden_layers\": 48, \"num_key_value_heads\": 4, \"output_router_logits\": false, "
+        "\"rms_norm_eps\": 1e-06, \"rope_scaling\": null, \"rope_theta\": 1000000.0, \"router_aux_loss_coef\": 0.001, "
+        "\"sliding_window\": null, \"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", "
+        "\"transformers_version\": \"4.51.0\", \"use_cache\": true, \"use_sliding_window\": false, "
+        "\"vocab_size\": 151936}",                                                     /* Qwen3-30B-A3B */
+        (struct checkpoint_model){.arch = "moe", .layers = 48, .hidden = 2048, .heads = 32, .seq = 40960,
+                                  .vocab = 151936, .untied = 1, .kv_heads = 4, .ffn = 6144, .rope_theta = 1000000,
+                                  .experts = 128, .experts_per_token = 8, .dropless = 1, .head_dim = 128,
+                                  .more = "norm-eps=1e-06 qk-norm=head expert-ffn=768"});
     check_published(bert_hf_config_read, "{\"architectures\": [\"BertForMaskedLM\"], \"attention_probs_dropout_prob\": "
         "0.1, \"gradient_checkpointing\": false, \"hidden_act\": \"gelu\", \"hidden_dropout_prob\": 0.1, "
         "\"hidden_size\": 768, \"initializer_range\": 0.02, \"intermediate_size\": 3072, \"layer_norm_eps\": 1e-12, "
@@ -195,6 +210,8 @@ TEST(test_published_files_are_read_whole) {
     "\"max_position_embeddings\": 8, \"intermediate_size\": 24, "
 #define OF_LLAMA SIZES "\"model_type\": \"llama\", \"rms_norm_eps\": 1e-5"
 #define OF_MIXTRAL SIZES "\"model_type\": \"mixtral\", \"num_key_value_heads\": 2, \"num_local_experts\": 4"
+#define OF_QWEN3_MOE SIZES "\"model_type\": \"qwen3_moe\", \"num_key_value_heads\": 2, \"num_experts\": 4"
+#define OF_WIDTH ", \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 12"
 #define OF_MISTRAL SIZES "\"model_type\": \"mistral\", \"num_key_value_heads\": 2"
 #define OF_QWEN2 SIZES "\"model_type\": \"qwen2\", \"num_key_value_heads\": 2"
 #define OF_BERT SIZES "\"model_type\": \"bert\""
@@ -233,6 +250,26 @@ TEST(test_windows_are_those_of_the_reference) {
     }
 }
 
+/* Layers with experts: every n-th, but for those that are listed; their gates, and their experts' width. */
+TEST(test_experts_are_those_of_the_reference) {
+    const struct { const char *text, *more; } cases[] = {
+        {OF_WIDTH, "expert-ffn=12 router-norm=off"}, {OF_WIDTH ", \"norm_topk_prob\": true", "expert-ffn=12"},
+        {", \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 24", "router-norm=off"},
+        {OF_WIDTH ", \"decoder_sparse_step\": 2", "expert-ffn=12 expert-layers=de router-norm=off"},
+        {OF_WIDTH ", \"mlp_only_layers\": [1]", "expert-ffn=12 expert-layers=ed router-norm=off"},
+        {OF_WIDTH ", \"mlp_only_layers\": [7, -1]", "expert-ffn=12 router-norm=off"},
+        {OF_WIDTH ", \"norm_topk_prob\": true, \"mlp_only_layers\": [0]", "expert-ffn=12 expert-layers=de"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[1024], wanted[MODEL_MORE_MAX];
+        snprintf(text, sizeof text, OF_QWEN3_MOE "%s}", cases[i].text);
+        snprintf(wanted, sizeof wanted, "norm-eps=1e-06 qk-norm=head %s", cases[i].more);
+        struct checkpoint_model m = model_of(llama_hf_config_read, text);
+        assert_string_equal(m.more, wanted);
+        assert_string_equal(m.arch, "moe");
+        assert_true(m.experts == 4 && m.experts_per_token == 2 && m.dropless && m.ffn == 24);
+    }
+}
+
 /* Each family's model with the defaults of most keys is written, and read again: as one of its own, or of an earlier
  * family that has its options. */
 static void check_families(const struct model_format *format) {
@@ -251,6 +288,7 @@ static void check_families(const struct model_format *format) {
 TEST(test_each_family_goes_out_and_in) {
     check_families(llama_formats);
     check_families(mixtral_formats);
+    check_families(moe_formats);
 }
 
 TEST(test_what_is_not_said_is_the_references) {
@@ -348,6 +386,20 @@ TEST(test_other_functions_are_refused_by_name) {
          "true or false"},
         {llama_hf_config_read, OF_MIXTRAL ", \"num_experts_per_tok\": 1}", "num_experts_per_tok is 1",
          "weight 1"},
+        {llama_hf_config_read, OF_QWEN3_MOE ", \"num_experts_per_tok\": 1, \"norm_topk_prob\": true}",
+         "num_experts_per_tok is 1", "weight 1"},
+        {llama_hf_config_read, OF_QWEN3_MOE OF_WIDTH ", \"decoder_sparse_step\": 3}", "decoder_sparse_step is 3",
+         "none of 2 layers has experts"},
+        {llama_hf_config_read, OF_QWEN3_MOE OF_WIDTH ", \"mlp_only_layers\": 1}", "mlp_only_layers is 1",
+         "list of layers"},
+        {llama_hf_config_read, OF_QWEN3_MOE OF_WIDTH ", \"mlp_only_layers\": [0.5]}", "mlp_only_layers has 0.5",
+         "numbers of layers"},
+        {llama_hf_config_read, OF_QWEN3_MOE OF_WIDTH ", \"n_shared_experts\": 1, \"norm_topk_prob\": 1}",
+         "norm_topk_prob is 1", "true or false"},
+        {llama_hf_config_read, "{\"model_type\": \"qwen3_moe\", \"hidden_size\": 16, \"num_hidden_layers\": 130, "
+         "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"vocab_size\": 131, \"intermediate_size\": 24, "
+         "\"max_position_embeddings\": 8, \"mlp_only_layers\": [0]}", "repeat after 130 layers",
+         "at most 128 letters; set mlp_only_layers to null"},
         {llama_hf_config_read, OF_MIXTRAL ", \"num_experts_per_tok\": 5}", "num_experts_per_tok=5", "experts=4"},
         {llama_hf_config_read, OF_MIXTRAL ", \"router_jitter_noise\": 0.1}", "router_jitter_noise is 0.1", "has 0"},
         {bert_hf_config_read, OF_BERT ", \"type_vocab_size\": 0}", "type_vocab_size is 0", "has 2"},
@@ -490,7 +542,8 @@ TEST(test_a_folder_is_what_transformers_reads) {
 
 TESTS(unit_test(test_families_of_llama_differ), unit_test(test_windows_are_those_of_the_reference),
       unit_test(test_published_files_are_read_whole),
-      unit_test(test_what_is_not_said_is_the_references), unit_test(test_each_family_goes_out_and_in),
+      unit_test(test_what_is_not_said_is_the_references), unit_test(test_experts_are_those_of_the_reference),
+      unit_test(test_each_family_goes_out_and_in),
       unit_test(test_rope_theta_is_read_where_it_is), unit_test(test_an_unscaled_head_is_its_own),
       unit_test(test_epsilons_are_read), unit_test(test_activations_are_read),
       unit_test(test_slowed_positions_are_read),

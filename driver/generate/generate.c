@@ -61,7 +61,8 @@ static const struct option OPTIONS[] = {
 static const char *const SHARED[] = {"layers", "hidden", "heads", "kv-heads", "ffn", "rope-theta", "seq", "vocab",
                                      "tie", "norm-eps", "head-dim", "rope-scaling", "attention-bias", "mlp-bias",
                                      "qk-norm", "post-norm", "window", "window-layers", "attention-cap",
-                                     "attention-sinks", "activation", "experts", "experts-per-token", "tokenizer",
+                                     "attention-sinks", "activation", "experts", "experts-per-token", "expert-ffn",
+                                     "expert-layers", "router-norm", "tokenizer",
                                      "precision", "threads", "comm-timeout", "check-collectives", "log"};
 /* PREFILL: tokens of the prompt in one forward: enough to reuse each weight, few enough to store their scores. */
 enum { PREFILL = 64, N_OWN = sizeof OPTIONS / sizeof *OPTIONS, N_SHARED = sizeof SHARED / sizeof *SHARED };

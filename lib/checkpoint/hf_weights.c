@@ -38,10 +38,13 @@ static enum status build(const struct hf_weights *kind, const struct checkpoint_
     return kind->model->build(&plan, p);
 }
 
-/* The row of the table that names weight i, and the weight's layer. */
-static enum status row_at(const struct hf_weights *kind, const struct program *p, int i, const struct published **row,
-                          int *layer) {
-    *row = published_find(kind->names, p->params[i].name, layer);
+/* The row of the table that names weight i, and the weight's layer. files: of import, or NULL */
+static enum status row_at(const struct hf_weights *kind, const struct hf_files *files, const struct program *p, int i,
+                          const struct published **row, int *layer) {
+    char name[PUBLISHED_NAME_MAX];
+    *row = files && kind->fused ? published_find(kind->fused, p->params[i].name, layer) : NULL;
+    if (*row) published_name((*row)->theirs[0], *layer, 0, name);
+    if (!*row || !hf_files_find(files, name).entry) *row = published_find(kind->names, p->params[i].name, layer);
     return *row ? OK : FAIL(E_INTERNAL, "the model's %s has no name of Hugging Face's", p->params[i].name);
 }
 
@@ -64,7 +67,7 @@ static enum status find_part(const struct import *m, int i, int part, struct hf_
     int layer;
     int64_t shape[PUBLISHED_AXES];
     char name[PUBLISHED_NAME_MAX];
-    TRY(row_at(m->kind, &m->program, i, &row, &layer));
+    TRY(row_at(m->kind, m->files, &m->program, i, &row, &layer));
     name_of(row, part, layer, name);
     *out = hf_again_find(m->kind, m->files, &m->model, name);
     const struct safetensors_entry *e = out->entry;
@@ -87,7 +90,7 @@ static enum status find_weight(struct import *m, int i, int *found) {
     const struct published *row;
     int layer;
     struct hf_tensor first, part;
-    TRY(row_at(m->kind, &m->program, i, &row, &layer));
+    TRY(row_at(m->kind, m->files, &m->program, i, &row, &layer));
     TRY(find_part(m, i, 0, &first));
     for (int j = 0; j < n_parts(row, &w->type.shape); j++, ++*found) {
         TRY(find_part(m, i, j, &part));
@@ -156,7 +159,7 @@ static enum status copy_all(struct import *m) {
         const struct shape *ours = &m->program.params[i].type.shape;
         const struct published *row;
         int layer;
-        TRY(row_at(m->kind, &m->program, i, &row, &layer));
+        TRY(row_at(m->kind, m->files, &m->program, i, &row, &layer));
         for (int j = 0; j < n_parts(row, ours); j++) {
             struct hf_tensor t;
             TRY(find_part(m, i, j, &t));
@@ -234,7 +237,7 @@ static enum status list_weight(struct export *e, int i) {
     const struct published *row;
     int layer;
     char name[PUBLISHED_NAME_MAX];
-    TRY(row_at(e->kind, &e->program, i, &row, &layer));
+    TRY(row_at(e->kind, NULL, &e->program, i, &row, &layer));
     for (int j = 0; j < n_parts(row, &w->type.shape); j++) {
         name_of(row, j, layer, name);
         add_entry(e, row, w, name);
@@ -247,7 +250,7 @@ static const struct param *written_again(const struct export *e, const struct hf
                                          const struct published **row) {
     int layer;
     for (int i = 0; i < e->program.n_params && a->when == HF_AGAIN_READ_IF_UNTIED && e->untied; i++)
-        if (row_at(e->kind, &e->program, i, row, &layer) == OK && !strcmp((*row)->theirs[0], a->as))
+        if (row_at(e->kind, NULL, &e->program, i, row, &layer) == OK && !strcmp((*row)->theirs[0], a->as))
             return &e->program.params[i];
     return NULL;
 }
@@ -271,7 +274,7 @@ static enum status write_weight(struct export *e, const struct param *w) {
     int64_t size = (int64_t)dtype_size(e->dtype), bytes = type_n(&w->type) * size, theirs[PUBLISHED_AXES];
     const struct published *row;
     int layer;
-    TRY(row_at(e->kind, &e->program, (int)(w - e->program.params), &row, &layer));
+    TRY(row_at(e->kind, NULL, &e->program, (int)(w - e->program.params), &row, &layer));
     bool transposed = published_is_transposed(row, shape);
     char *room = malloc((size_t)(transposed ? 2 * bytes : bytes));
     enum status status = room ? checkpoint_read_weight(e->from, w->name, shape, e->dtype, room)

@@ -21,6 +21,7 @@ struct hf_again { const char *name, *as; enum hf_again_when when; };
 struct hf_weights {
     const char *name;                    /* for messages: "Llama" */
     const struct published *names;
+    const struct published *fused;       /* rows that import takes instead if the files have their first tensor; NULL */
     const struct model *model;           /* which builds it; of rows that share options the one that has them */
     /* Read and write config.json. @errors E_DATA: no file; E_FORMAT: a model that Trivium does not compute; E_IO,
      * E_MEMORY */

@@ -111,7 +111,8 @@ static void add_what_follows(struct values *v) {
     int64_t dp = number(v, "dp"), chunks = number(v, "chunks") > 1 ? number(v, "chunks") : 0;
     const char *recompute = value(v, "recompute");
     bool sharded = number(v, "zero") > 0,
-         llama = !strcmp(value(v, "arch"), "llama") || !strcmp(value(v, "arch"), "mixtral");
+         llama = !strcmp(value(v, "arch"), "llama") || !strcmp(value(v, "arch"), "mixtral") ||
+                 !strcmp(value(v, "arch"), "moe");
     add_number(v, "microbatches", number(v, "global-batch") / (dp * number(v, "micro-batch")));
     add_number(v, "batch-of-a-replica", number(v, "global-batch") / dp);
     add_number(v, "layers-of-a-chunk", chunks ? number(v, "layers") / (number(v, "pp") * chunks) : 0);

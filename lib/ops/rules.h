@@ -37,11 +37,12 @@ struct attention_rule {
 };
 
 /* moe_route, moe_pack, moe_dispatch, moe_combine (moe/moe_route.h): a token goes to k of `experts`; `group` tokens
- * compete for the `places` of an expert; aux, z: the two losses' weights. packed: no place stays empty (moe_pack.h). */
+ * compete for the `places` of an expert; aux, z: the two losses' weights. packed: no place stays empty (moe_pack.h).
+ * raw: gates are not divided by their sum. */
 struct moe_rule {
     int64_t experts, k, group, places;
     double aux, z;
-    bool packed;
+    bool packed, raw;
 };
 
 /* layernorm, rmsnorm: the number added to the variance; 0: LAYERNORM_EPS, RMSNORM_EPS. */

@@ -42,6 +42,12 @@ int build_vector(struct builder *b, const char *name, const char *axes, double c
                              false);
 }
 
+void build_set_axis(struct builder *b, int param, char tag, int64_t n) {
+    struct shape *s = &b->p->params[param].type.shape;
+    for (int i = 0; i < s->n_axes; i++)
+        if (s->axis[i].tag == tag) s->axis[i] = axis_whole(tag, n);
+}
+
 /* ---- steps ---- */
 static bool stores_masks(const struct model_options *m) { return m->dropout > 0 && m->dropout_masks == MASKS_STORE; }
 

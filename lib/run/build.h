@@ -21,6 +21,8 @@ struct type build_type(const struct plan *, const char *axes, enum dtype);
  *  build_vector: the initial value is constant, and weight decay does not apply. @return the param's index */
 int build_matrix(struct builder *, const char *name, const char *axes, double std);
 int build_vector(struct builder *, const char *name, const char *axes, double constant);
+/** Give the axis of a param another length than the plan's. */
+void build_set_axis(struct builder *, int param, char tag, int64_t n);
 
 /* The inputs of a step: slots `x` and `second`, params `weight` and `bias`; NONE: the step has no such input. */
 enum { NONE = -1 };
@@ -41,8 +43,3 @@ int build_tokens(struct builder *, const char *block);
  *  plus `bias` (V) or NONE, and the loss is their cross entropy. With --loss-chunk head and loss are one step, in which
  *  logits exist for one chunk of tokens at a time. */
 void build_head(struct builder *, int x, int table, int bias);
-
-/** Append a mixture of experts in place of an MLP (build_moe.c): each token of h (B,T,C) goes through some of the
- *  experts. down_std: the initial deviation of an expert's output matrix.
- *  @return the slot of the experts' weighted sum (B,T,C) */
-int build_experts(struct builder *, int h, enum activation, double down_std);

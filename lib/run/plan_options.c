@@ -12,12 +12,12 @@ static const struct option OPTIONS[] = {
     {"model", OPTION_TEXT, "tiny", 0, 0, NULL, "",
      "preset: tiny, gpt2-124m ... gpt2-1558m, gpt3-125m ... gpt3-175b, mt-nlg-530b, tinyllama-1.1b, llama2-7b ... "
      "llama2-70b, llama3-8b, llama3-70b, llama3.1-8b, llama3.2-1b, mistral-7b, mistral-nemo-12b, qwen2.5-0.5b, "
-     "qwen2.5-7b, qwen3-0.6b ... qwen3-8b, olmo2-1b ... olmo2-13b, seed-oss-36b, smollm2-135m, mixtral-8x7b. Of other "
-     "kinds: bert-base, bert-large, t5-small ... t5-11b, t5-v1_1-small ... t5-v1_1-xxl, flan-t5-small ... flan-t5-xxl, "
-     "dlrm-criteo, wide-deep. Sizes below override it", "model", AT(model)},
+     "qwen2.5-7b, qwen3-0.6b ... qwen3-8b, olmo2-1b ... olmo2-13b, seed-oss-36b, smollm2-135m, mixtral-8x7b, "
+     "qwen3-30b-a3b, qwen3-235b-a22b. Of other kinds: bert-base, bert-large, t5-small ... t5-11b, t5-v1_1-small ... "
+     "t5-v1_1-xxl, flan-t5-small ... flan-t5-xxl, dlrm-criteo, wide-deep. Sizes below override it", "model", AT(model)},
     {"arch", OPTION_TEXT, "", 0, 0, NULL, "",
-     "gpt, llama, mixtral, bert, t5, dlrm or wide-deep: the architecture to use when several define --model NAME (all "
-     "define tiny); default: the first", "model", AT(arch_name)},
+     "gpt, llama, mixtral, moe, bert, t5, dlrm or wide-deep: the architecture to use when several define --model NAME "
+     "(all define tiny); default: the first", "model", AT(arch_name)},
     {"layers", OPTION_INT, NULL, 1, 10000, NULL, "", "layers; of t5 half encode, half decode", "model", AT(layers)},
     {"hidden", OPTION_INT, NULL, 1, 1e6, NULL, "channels", "width of the residual stream", "model", AT(hidden)},
     {"heads", OPTION_INT, NULL, 1, 1e6, NULL, "", "attention heads; must divide hidden", "model", AT(heads)},

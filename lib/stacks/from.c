@@ -37,7 +37,7 @@ static enum status set_sizes(struct from *f, const struct checkpoint_model *m) {
     return m->dropless ? from_set(f, "capacity", "0") : OK;
 }
 
-/* What a model's training does by default, and its keys: dropout, and a loss of Mixtral's routers. other: what it
+/* What a model's training does by default, and its keys: dropout, and a loss of routers. other: what it
  * drops, if that is not what --dropout drops. A model_type with a row of its own stands above its arch. */
 static const struct training { const char *name, *dropout, *usual, *other; } TRAINING[] = {
     {"gpt", "resid_pdrop embd_pdrop attn_pdrop", "0.1", NULL},
@@ -46,6 +46,7 @@ static const struct training { const char *name, *dropout, *usual, *other; } TRA
     {"seed_oss", "attention_dropout residual_dropout", "0.1", "dropout of attention and residuals, not of embeddings"},
     {"llama", "attention_dropout", "0", "dropout of attention alone"},
     {"mixtral", "attention_dropout output_router_logits", "0", "dropout of attention alone"},
+    {"moe", "attention_dropout output_router_logits", "0", "dropout of attention alone"},
 };
 
 static const struct training *training_of(const char *type, const char *arch) {
@@ -77,8 +78,8 @@ static enum status read_training(struct from *f, const struct training *t, const
         from_hear(f, key, x ? text : other ? "0.1 by default" : "not said: 0.1", became, other);
     }
     if (f->n_refused) return OK;
-    if (!strcmp(t->name, "mixtral")) TRY(from_set(f, "aux-loss", "0"));
-    if (!strcmp(t->name, "mixtral")) TRY(from_set(f, "z-loss", "0"));
+    if (strstr(t->dropout, "router")) TRY(from_set(f, "aux-loss", "0"));
+    if (strstr(t->dropout, "router")) TRY(from_set(f, "z-loss", "0"));
     return t->other || !*first ? OK : from_set(f, "dropout", first);
 }
 

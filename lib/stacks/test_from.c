@@ -78,6 +78,10 @@ static void assert_row(const char *key, const char *became) {
 #define SEED_OSS \
     "{\"model_type\": \"seed_oss\", \"num_hidden_layers\": 2, \"hidden_size\": 5120, \"num_attention_heads\": 80, " \
     "\"intermediate_size\": 27648, \"max_position_embeddings\": 4096, \"vocab_size\": 155136"
+#define QWEN3_MOE \
+    "{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 2, \"hidden_size\": 64, \"num_attention_heads\": 8, " \
+    "\"intermediate_size\": 1024, \"max_position_embeddings\": 64, \"vocab_size\": 300, \"num_experts\": 16, " \
+    "\"num_experts_per_tok\": 4"
 #define GPT2 \
     "{\"model_type\": \"gpt2\", \"n_layer\": 12, \"n_embd\": 768, \"n_head\": 12, \"n_positions\": 1024, " \
     "\"vocab_size\": 50257"
@@ -100,6 +104,11 @@ TEST(test_a_config_json_is_options) {
     assert_options("arch=gpt layers=12 hidden=768 heads=12 seq=1024 vocab=50257 tie=on dropout=0.1");
     assert_ok(read_text("config.json", GPT2 ", \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0.0}", "", ""));
     assert_options("dropout=0");
+    assert_ok(read_text("config.json", QWEN3_MOE ", \"norm_topk_prob\": false, \"output_router_logits\": false}", "",
+                        ""));
+    assert_options("arch=moe experts=16 experts-per-token=4 expert-ffn=768 router-norm=off aux-loss=0 z-loss=0 "
+                   "capacity=0");
+    assert_row("norm_topk_prob", "read");
     assert_ok(read_text("config.json", SEED_OSS ", \"attention_dropout\": 0.0, \"residual_dropout\": 0}", "", ""));
     assert_options("arch=llama head-dim=128 kv-heads=8 attention-bias=qkv tie=off");
     assert_row("residual_dropout", "0: Trivium drops nothing there");
@@ -142,7 +151,7 @@ TEST(test_a_config_json_that_cannot_be_said) {
     assert_ok(read_text("config.json", GPT2 ", \"resid_pdrop\": 0.2}", "embd_pdrop,attn_pdrop", ""));
     assert_options("dropout=0.2");
     assert_fails(read_text("config.json", "{\"model_type\": \"mamba\"}", "", ""), E_FORMAT, "model_type is mamba",
-                 "reads gpt2, llama, mistral, qwen2, qwen3, olmo2, seed_oss, ", ", mixtral, bert, t5");
+                 "reads gpt2, llama, mistral, qwen2, qwen3, olmo2, seed_oss, ", ", mixtral, qwen3_moe, bert, t5");
 }
 
 /* A refusal of another kind of file lists the kinds; a value that the table cuts ends with dots. */

@@ -133,7 +133,7 @@ TEST(test_bert_refuses) {
     generate_plan(&p, 1);
     assert_ok(plan_settle(&p, 1));
     assert_fails(run_compile(&r, &generate_recipe, &p, 0, NULL, NULL), E_CONFIG, "arch=bert", "later tokens",
-                 "gpt, llama or mixtral");
+                 "gpt, llama, mixtral or moe");
     run_destroy(&r);
 }
 

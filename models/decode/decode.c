@@ -135,7 +135,7 @@ static enum status refuse_later_keys(const struct plan *plan, const struct progr
         if (p->steps[i].op->rule == RULE_ATTENTION && p->steps[i].attention.mask != MASK_CAUSAL)
             return FAIL(E_CONFIG,
                         "arch=%s attends to later tokens, too, and decoding makes one token after the other; use arch "
-                        "gpt, llama or mixtral",
+                        "gpt, llama, mixtral or moe",
                         plan->arch->name);
     return OK;
 }

@@ -4,13 +4,13 @@
  * and needs nothing else about a model. */
 #include "models/gpt/gpt.h"
 
+#include "lib/experts/experts.h"
 #include "lib/ops/add_position.h"
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/embedding.h"
 #include "lib/ops/layernorm.h"
 #include "lib/ops/linear.h"
-#include "lib/run/build.h"
 #include <inttypes.h>
 #include <math.h>
 
@@ -40,7 +40,7 @@ static int attention_half(struct builder *b, int x, double residual_std) {
 static int mlp_half(struct builder *b, int x, double residual_std) {
     int h = layernorm(b, "ln2", "ln2.g", "ln2.b", x);
     if (model_options(b->plan)->experts)
-        return residual(b, "res2", "fc2.b", build_experts(b, h, b->act, residual_std), x);
+        return residual(b, "res2", "fc2.b", build_experts(b, NULL, h, b->act, residual_std), x);
     int w = build_matrix(b, "fc.w", "KC", 0.02), bias = build_vector(b, "fc.b", "K", 0);
     h = build_step(b, &op_linear, "fc", (struct inputs){h, NONE, w, bias});
     h = build_step(b, activation_op(b->act), "gelu", (struct inputs){h, NONE, NONE, NONE});

@@ -1,7 +1,9 @@
 /* The model as a list of steps; llama.h has the formulas, models/gpt/gpt.c the same for GPT-2. */
 #include "models/llama/llama.h"
 
+#include "lib/base/integer.h"
 #include "lib/checkpoint/checkpoint_model.h"
+#include "lib/experts/experts.h"
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/embedding.h"
@@ -85,10 +87,20 @@ static int attention_half(struct builder *b, int layer, int x, double residual_s
     return residual(b, "res1", bias == BIAS_ALL ? "proj.b" : NULL, h, x);
 }
 
-static int mlp_half(struct builder *b, int x, double residual_std) {
+bool llama_has_experts(const struct plan *plan, int64_t layer) {
+    const char *layers = llama_options(plan)->expert_layers;
+    return model_options(plan)->experts && layers[(size_t)layer % strlen(layers)] == 'e';
+}
+
+int64_t llama_expert_ffn(const struct plan *plan) {
+    return llama_options(plan)->expert_ffn ? llama_options(plan)->expert_ffn : plan_ffn(plan);
+}
+
+static int mlp_half(struct builder *b, int layer, int x, double residual_std) {
     int h = norm_before(b, "norm2", "norm2.g", x);
-    if (model_options(b->plan)->experts) {
-        h = norm_after(b, "post2", "post2.g", build_experts(b, h, b->act, residual_std));
+    if (llama_has_experts(b->plan, layer)) {
+        const struct experts e = {llama_expert_ffn(b->plan), !llama_options(b->plan)->router_norm};
+        h = norm_after(b, "post2", "post2.g", build_experts(b, &e, h, b->act, residual_std));
         return residual(b, "res2", NULL, h, x);
     }
     bool bias = llama_options(b->plan)->mlp_bias;
@@ -104,7 +116,7 @@ static int layer(struct builder *b, int index, int x) {
     double residual_std = 0.02 / sqrt(2.0 * (double)b->plan->layers);  /* 1/sqrt(number of residual additions) */
     int block = program_add_block(b->p, name, x, true);
     x = attention_half(b, index, x, residual_std);
-    return b->p->blocks[block].out[0] = mlp_half(b, x, residual_std);
+    return b->p->blocks[block].out[0] = mlp_half(b, index, x, residual_std);
 }
 
 static int embedding(struct builder *b, int *table) {
@@ -142,8 +154,30 @@ static enum status check_window(const struct llama_options *o) {
                 "window-layers out", layers);
 }
 
+/* Layers with experts, and layers with an MLP, which tp cuts. */
+static enum status check_experts(const struct plan *plan) {
+    const struct llama_options *o = llama_options(plan);
+    const char *layers = o->expert_layers;
+    int64_t tp = plan->mesh.tp, n = 0;
+    if (!layers[0] || layers[strspn(layers, "ed")] || strlen(layers) > MODEL_LETTERS_MAX)
+        return FAIL(E_CONFIG, "expert-layers=%.80s; use letters e and d, at most 128, which are repeated over the "
+                    "layers: e has experts, d an MLP", layers);
+    if (!model_options(plan)->experts && (o->expert_ffn || strcmp(layers, "e") != 0 || !o->router_norm))
+        return FAIL(E_CONFIG, "expert-ffn=%" PRId64 " expert-layers=%.80s router-norm=%s are of experts, and "
+                    "experts=0; give --experts, or leave them out", o->expert_ffn, layers,
+                    o->router_norm ? "on" : "off");
+    for (int64_t l = 0; l < plan->layers; l++) n += llama_has_experts(plan, l);
+    if (model_options(plan)->experts && n == 0)
+        return FAIL(E_CONFIG, "expert-layers=%.80s leaves none of layers=%" PRId64 " experts, and experts=%" PRId64
+                    "; use --expert-layers e, or --experts 0", layers, plan->layers, model_options(plan)->experts);
+    if (n == plan->layers || tp < 2 || plan_ffn(plan) % tp == 0) return OK;
+    return FAIL(E_CONFIG, "tp=%" PRId64 " does not divide ffn=%" PRId64 " of the layers without experts; use one of %s",
+                tp, plan_ffn(plan), plan_divisors(common_divisor(plan_kv_heads(plan), plan_ffn(plan)), plan->heads));
+}
+
 enum status llama_build(const struct plan *plan, struct program *p) {
     struct rope_rule rule = {0};
+    TRY(check_experts(plan));
     TRY(refuse_odd_heads(plan));
     TRY(check_window(llama_options(plan)));
     TRY(rope_rule_read(llama_options(plan)->rope_scaling, &rule));
@@ -169,12 +203,13 @@ enum status llama_build(const struct plan *plan, struct program *p) {
 /* ---- counting ---- */
 static int64_t width(const struct plan *c) { return c->heads * plan_head_dim(c); }        /* of all queries */
 static int64_t key_width(const struct plan *c) { return plan_kv_heads(c) * plan_head_dim(c); }
-/* Parameters of the matrices of queries, projection, keys, values and the MLP; with experts: of n experts, and of the
- * router. */
-static int64_t layer_matrices(const struct plan *c, int64_t n) {
-    int64_t C = c->hidden, mlp = 3 * plan_ffn(c) * C;
-    return 2 * (width(c) + key_width(c)) * C +
-           (model_options(c)->experts ? n * mlp + model_options(c)->experts * C : mlp);
+/* Parameters of all layers' matrices of queries, projection, keys, values and the MLP; with experts: of n experts, and
+ * of the router. */
+static int64_t matrices(const struct plan *c, int64_t n) {
+    int64_t C = c->hidden, experts = (3 * n * llama_expert_ffn(c) + model_options(c)->experts) * C, sum = 0;
+    for (int64_t l = 0; l < c->layers; l++)
+        sum += 2 * (width(c) + key_width(c)) * C + (llama_has_experts(c, l) ? experts : 3 * plan_ffn(c) * C);
+    return sum;
 }
 static int64_t layer_biases(const struct plan *c) {
     const struct llama_options *o = llama_options(c);
@@ -188,11 +223,11 @@ static int64_t layer_norms(const struct plan *c) {
 int64_t llama_n_params(const struct plan *c) {
     const struct model_options *m = model_options(c);
     int64_t C = c->hidden;
-    return (m->tie ? 1 : 2) * c->vocab * C + C +
-           c->layers * (layer_matrices(c, m->experts) + layer_biases(c) + layer_norms(c));
+    return (m->tie ? 1 : 2) * c->vocab * C + C + matrices(c, m->experts) +
+           c->layers * (layer_biases(c) + layer_norms(c));
 }
 int64_t llama_matmul_params(const struct plan *c) {
-    return c->layers * layer_matrices(c, model_options(c)->experts_per_token) + c->vocab * c->hidden;
+    return matrices(c, model_options(c)->experts_per_token) + c->vocab * c->hidden;
 }
 double llama_flops_per_token(const struct plan *c) {
     double keys = 0;                     /* of a query, in all layers */
@@ -233,6 +268,14 @@ static const struct option OPTIONS[] = {
     {"attention-sinks", OPTION_BOOL, "off", 0, 0, NULL, "",
      "llama: each head has one more, learned score, of a key with value 0 (GPT-OSS)", "model",
      offsetof(struct llama_options, attention_sinks)},
+    {"expert-ffn", OPTION_INT, "0", 0, 1e7, NULL, "channels", "llama: units of an expert (Qwen3-MoE); 0: ffn", "model",
+     offsetof(struct llama_options, expert_ffn)},
+    {"expert-layers", OPTION_TEXT, "e", 0, 0, NULL, "",
+     "llama: which layers have experts, a letter for each, repeated if there are fewer: e has experts, d an MLP of ffn "
+     "units (de: every second layer)", "model", offsetof(struct llama_options, expert_layers)},
+    {"router-norm", OPTION_BOOL, "on", 0, 0, NULL, "",
+     "llama: a token's gates are its experts' probabilities divided by their sum (Mixtral); off: the probabilities "
+     "themselves (Qwen3-MoE's norm_topk_prob=false)", "model", offsetof(struct llama_options, router_norm)},
 };
 
 #define PRESETS_OF(family) llama_presets_##family,
@@ -242,14 +285,19 @@ const struct model model_llama = {
     .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, sizeof(struct llama_options)},
     .any_seq = true, .build = llama_build, .n_params = llama_n_params, .flops_per_token = llama_flops_per_token};
 
-static enum status mixtral_build(const struct plan *plan, struct program *p) {
+static enum status build_with_experts(const struct plan *plan, struct program *p) {
     if (model_options(plan)->experts == 0)
-        return FAIL(E_CONFIG, "arch=mixtral is a mixture of experts, and experts=0; give --experts, or use arch llama");
+        return FAIL(E_CONFIG, "arch=%s is a mixture of experts, and experts=0; give --experts, or use arch llama",
+                    plan->arch->name);
     return llama_build(plan, p);
 }
 
+/* The values of the options are in Llama's struct. */
+#define WITH_EXPERTS(of_files)                                                                                         \
+    .published = of_files, .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, 0}, .any_seq = true,                 \
+    .build = build_with_experts, .n_params = llama_n_params, .flops_per_token = llama_flops_per_token
 const struct model model_mixtral = {
     .name = "mixtral", .presets = {FAMILIES_OF_MIXTRAL(PRESETS_OF)}, .formats = mixtral_formats,
-    .published = llama_published,
-    .options = {OPTIONS, sizeof OPTIONS / sizeof *OPTIONS, 0},     /* the values are in Llama's struct */
-    .any_seq = true, .build = mixtral_build, .n_params = llama_n_params, .flops_per_token = llama_flops_per_token};
+    WITH_EXPERTS(llama_published)};
+const struct model model_moe = {
+    .name = "moe", .presets = {FAMILIES_OF_MOE(PRESETS_OF)}, .formats = moe_formats, WITH_EXPERTS(moe_published)};

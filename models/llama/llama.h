@@ -5,8 +5,10 @@
  *               x = x + down(swiglu(up(rmsnorm(x))))                                 up gives 2 halves of ffn channels
  *   head        loss = cross_entropy(rmsnorm(x) W^T)                                 W is a matrix of its own
  *
- * With experts (lib/run/build_moe.c) the second half of a layer is x = x + moe(rmsnorm(x)), and each expert is a swiglu
- * MLP. That model is Mixtral. It has its own row in the list of models, because its presets set experts.
+ * With experts (lib/experts/experts.h) the second half of a layer is x = x + moe(rmsnorm(x)); an expert is a swiglu
+ * MLP. --expert-layers says which layers have them, --expert-ffn how many units, and --router-norm off leaves gates as
+ * they are. Mixtral and moe (Qwen3-MoE) have their own rows in the list of models, because their presets set experts,
+ * and because others call their weights otherwise.
  *
  * There are no biases, unless --attention-bias and --mlp-bias say so (Qwen 2: of q and kv). A head has hidden / heads
  * channels, or --head-dim. With --qk-norm q and k are rmsnorm(q) and rmsnorm(k) before rope turns them (Qwen 3, of a
@@ -22,9 +24,10 @@
 
 #include "lib/run/model.h"
 
-extern const struct model model_llama, model_mixtral;
-extern const struct model_format llama_formats[], mixtral_formats[];
-extern const struct published llama_published[];
+extern const struct model model_llama, model_mixtral, model_moe;
+extern const struct model_format llama_formats[], mixtral_formats[], moe_formats[];
+extern const struct published llama_published[], moe_published[];
+extern const struct published llama_fused[];         /* experts in one tensor, as transformers 5 keeps them */
 
 enum llama_bias { BIAS_NONE, BIAS_QKV, BIAS_ALL };   /* ALL: of the projection, too */
 enum llama_qk_norm { QK_NORM_NONE, QK_NORM_HEAD, QK_NORM_ALL };
@@ -36,6 +39,9 @@ struct llama_options {
     char window_layers[OPTION_TEXT_MAX];             /* repeated over the layers: s has the window, f has none */
     double attention_cap;                            /* 0: scores are not capped */
     int attention_sinks;
+    int64_t expert_ffn;                              /* 0: plan_ffn */
+    char expert_layers[OPTION_TEXT_MAX];             /* repeated over the layers: e has experts, d an MLP */
+    int router_norm;
 };
 static inline const struct llama_options *llama_options(const struct plan *p) {
     return plan_own(p, &model_llama.options);
@@ -46,6 +52,10 @@ enum status llama_build(const struct plan *, struct program *out);
 
 /** The window of a layer's attention; 0: it has none. Pure. */
 int64_t llama_window(const struct plan *, int64_t layer);
+
+/** Does the layer have experts? And how many units each has. Pure. */
+bool llama_has_experts(const struct plan *, int64_t layer);
+int64_t llama_expert_ffn(const struct plan *);
 
 /** N of the MFU formula: parameters in matrix products, that is all but the embedding table and the norms. */
 int64_t llama_matmul_params(const struct plan *);

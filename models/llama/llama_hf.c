@@ -22,12 +22,21 @@ static enum status check_scores(const struct checkpoint_model *m) {
     return FAIL(E_CONFIG, "attention-cap=%s, and no model_type that is written has a cap; use --attention-cap 0", cap);
 }
 
+static enum status check_experts(const struct checkpoint_model *m) {
+    char norm[MODEL_VALUE_MAX];
+    checkpoint_model_said(m, "router-norm", norm);
+    if (m->experts_per_token == 1 && !norm[0])
+        return FAIL(E_CONFIG, "experts-per-token=1: transformers' %s gives that expert weight 1, and Trivium its "
+                    "probability; such files have experts-per-token=2 or more", m->arch);
+    if (llama_hf_has_type(m) || !(strstr(m->more, "expert-") || norm[0])) return OK;
+    return FAIL(E_CONFIG, "no model of transformers has %.200s with arch %s; use --arch moe (Qwen3-MoE) with --qk-norm "
+                "head, or leave out --expert-ffn, --expert-layers and --router-norm", m->more, m->arch);
+}
+
 enum status llama_hf_check(const struct checkpoint_model *m) {
-    if (strcmp(m->arch, "llama") && strcmp(m->arch, "mixtral"))
+    if (strcmp(m->arch, "llama") && strcmp(m->arch, "mixtral") && strcmp(m->arch, "moe"))
         return FAIL(E_CONFIG, "this checkpoint is of %s, and not of llama", m->arch[0] ? m->arch : "gpt");
-    if (m->experts_per_token == 1)
-        return FAIL(E_CONFIG, "experts-per-token=1: transformers' Mixtral gives that expert weight 1, and Trivium its "
-                    "probability; such files have experts-per-token=2 or more");
+    TRY(check_experts(m));
     TRY(check_scores(m));
     if (!llama_hf_has_type(m) && strstr(m->more, "window="))
         return FAIL(E_CONFIG, "the model has %.120s, and no model_type has these together: mistral and mixtral have a "
@@ -48,9 +57,21 @@ enum status llama_hf_check(const struct checkpoint_model *m) {
 
 static const struct hf_again AGAIN[] = {{"lm_head.weight", "model.embed_tokens.weight", HF_AGAIN_TIED}, {0}};
 static const struct hf_weights LLAMA = {
-    .name = "Llama", .names = llama_published, .model = &model_llama, .config_read = llama_hf_config_read,
-    .config_write = llama_hf_config_write, .check = llama_hf_check, .is_left_out = is_frequency_table,
-    .again = AGAIN};
+    .name = "Llama", .names = llama_published, .fused = llama_fused, .model = &model_llama,
+    .config_read = llama_hf_config_read, .config_write = llama_hf_config_write, .check = llama_hf_check,
+    .is_left_out = is_frequency_table, .again = AGAIN};
+
+static const struct hf_weights MOE = {
+    .name = "Qwen3-MoE", .names = moe_published, .fused = llama_fused, .model = &model_llama,
+    .config_read = llama_hf_config_read, .config_write = llama_hf_config_write, .check = llama_hf_check,
+    .is_left_out = is_frequency_table, .again = AGAIN};
+
+enum status moe_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out) {
+    return hf_weights_import(&MOE, path, heads, save, out);
+}
+enum status moe_hf_export(const struct checkpoint_reader *r, enum dtype dtype, const char *path) {
+    return hf_weights_export(&MOE, r, dtype, path, HF_SHARD_BYTES);
+}
 
 enum status llama_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out) {
     return hf_weights_import(&LLAMA, path, heads, save, out);

@@ -25,8 +25,12 @@ enum status llama_hf_import(const char *path, int64_t heads, const char *save, s
  *  into the same folder; no file may exist. dtype N_DTYPES means fp64 if the checkpoint is fp64, else fp32.
  *  @errors E_IO; those of checkpoint_read_weight  @collective{none} */
 enum status llama_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
-/** Can Hugging Face's files hold this model? @errors E_CONFIG: a llama with experts, biases or windows that no
- *  model_type has  @collective{none} */
+/** The same of a model of arch moe, whose experts have other names. @errors as llama_hf_import  @collective{none} */
+enum status moe_hf_import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out);
+/** @errors as llama_hf_export  @collective{none} */
+enum status moe_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
+/** Can Hugging Face's files hold this model? @errors E_CONFIG: experts, biases or windows that no
+ *  model_type has together  @collective{none} */
 enum status llama_hf_check(const struct checkpoint_model *);
 
 /** As llama_hf_export, with files of at most shard_bytes bytes; 0: one file. @errors as llama_hf_export */

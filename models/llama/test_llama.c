@@ -6,6 +6,7 @@
 #include "models/decode/decode.h"
 #include "driver/recipe.h"
 #include "lib/ops/activation.h"
+#include "lib/ops/moe/moe_route.h"
 #include "mixed_precision/fp8.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -61,6 +62,22 @@ TEST(test_mixtral_has_exactly_the_published_parameters) {
     assert_true(count_by_program(&p) == 46702792704);
     int64_t norms = (2 * 32 + 1) * 4096, table = 32000 * 4096, met = 12879925248;
     assert_true(llama_matmul_params(&p) == met - norms - table);
+}
+
+/* Half the total_size in the index of each model's published files, which are bf16: "30.5B in total and 3.3B
+ * activated", and "235B in total and 22B activated". */
+TEST(test_qwen3_moe_has_exactly_the_published_parameters) {
+    const struct { const char *name; int64_t n, active; } sizes[] = {
+        {"qwen3-30b-a3b", 30532122624, 3352}, {"qwen3-235b-a22b", 235093634560, 22}};
+    for (int i = 0; i < 2; i++) {
+        struct plan p;
+        assert_ok(preset(&p, sizes[i].name));
+        assert_ptr_equal(p.arch, &model_moe);
+        assert_true(llama_n_params(&p) == sizes[i].n);
+        assert_true(count_by_program(&p) == sizes[i].n);
+        int64_t active = llama_matmul_params(&p) + p.vocab * p.hidden;
+        assert_int_equal(i ? active / 1000000000 : active / 1000000, sizes[i].active);
+    }
 }
 
 /* ---- figures that talks quote ---- */
@@ -207,6 +224,64 @@ static struct plan plan_with_sinks(void) {
     o->attention_cap = 0.02;                                         /* scores are of this size at first */
     o->attention_sinks = 1;
     return p;
+}
+
+/* Experts of other widths than the MLP, in every second layer, whose gates are not divided by their sum. */
+static struct plan plan_with_experts(void) {
+    struct plan p = serial_plan();
+    struct model_options *m = model_options(&p);
+    p.arch = &model_moe;
+    m->experts = 4, m->experts_per_token = 2, m->moe_group = 2, m->capacity = 0;
+    m->aux_loss = 0.05, m->z_loss = 0.01;
+    plan_set_number(&p, "expert-ffn", 20);
+    plan_set_word(&p, "expert-layers", "de", 0);
+    plan_set_number(&p, "router-norm", 0);
+    return p;
+}
+
+/* The program has experts in the layers of the letters, and counts what the formula does. */
+TEST(test_experts_are_in_their_layers) {
+    struct plan p = plan_with_experts();
+    struct program program;
+    int routes = 0;
+    program_init(&program);
+    assert_ok(llama_build(&p, &program));
+    assert_int_equal(program_n_params(&program), llama_n_params(&p));
+    for (int i = 0; i < program.n_steps; i++) {
+        const struct step *s = &program.steps[i];
+        if (s->op != &op_moe_route) continue;
+        routes++;
+        assert_true(s->moe.raw);
+        assert_string_equal(program.blocks[s->block].name, ((const char *[]){"h1", "h3", "h5", "h7"})[routes - 1]);
+    }
+    assert_int_equal(routes, 4);
+    program_fini(&program);
+    int64_t matrices = 2 * 32 * (8 + 2) * 4;                         /* of queries and projection, keys and values */
+    assert_int_equal(llama_matmul_params(&p),
+                     8 * matrices + 4 * 3 * 24 * 32 + 4 * (2 * 3 * 20 * 32 + 4 * 32) + p.vocab * 32);
+}
+
+static enum status build_with_experts(int64_t experts, const char *layers, int64_t width, int64_t tp) {
+    struct plan p = plan_with_experts();
+    struct program program;
+    model_options(&p)->experts = experts, p.mesh.tp = tp;
+    plan_set_word(&p, "expert-layers", layers, 0);
+    plan_set_number(&p, "expert-ffn", width);
+    program_init(&program);
+    enum status status = llama_build(&p, &program);
+    program_fini(&program);
+    return status;
+}
+
+TEST(test_impossible_experts_are_refused) {
+    assert_ok(build_with_experts(4, "e", 20, 1));
+    assert_fails(build_with_experts(4, "ex", 20, 1), E_CONFIG, "expert-layers=ex", "use letters e and d");
+    assert_fails(build_with_experts(4, "", 20, 1), E_CONFIG, "expert-layers=;", "use letters e and d");
+    assert_fails(build_with_experts(4, "ddddddddde", 20, 1), E_CONFIG, "expert-layers=ddddddddde", "layers=8",
+                 "use --expert-layers e");
+    assert_fails(build_with_experts(0, "e", 20, 1), E_CONFIG, "expert-ffn=20", "experts=0", "give --experts");
+    assert_fails(build_with_experts(4, "de", 20, 16), E_CONFIG, "tp=16", "ffn=24", "use one of 1, 2");
+    assert_ok(build_with_experts(4, "e", 20, 16));                   /* tp cuts no experts */
 }
 
 static int count_norms(const struct program *p, double eps) {
@@ -456,6 +531,8 @@ TEST(test_every_layout_of_late_norms_equals_serial_fp64) { try_layouts(plan_of_l
 TEST(test_every_layout_of_a_llama_with_windows_equals_serial_fp64) { try_layouts(plan_with_windows()); }
 TEST(test_every_layout_of_a_llama_with_a_cap_and_sinks_equals_serial_fp64) { try_layouts(plan_with_sinks()); }
 
+TEST(test_every_layout_of_a_llama_with_experts_in_some_layers_equals_serial_fp64) { try_layouts(plan_with_experts()); }
+
 /* Shards of the sequence of two tiles, and windows that end in each of them. */
 TEST(test_windows_over_shards_of_several_tiles_equal_serial_fp64) {
     struct plan p = plan_with_windows();
@@ -508,7 +585,9 @@ TESTS(unit_test(test_llama_sizes_have_exactly_the_published_parameters),
       unit_test(test_impossible_sizes_are_refused), unit_test(test_norm_eps_is_that_of_every_norm),
       unit_test(test_activation_is_that_of_every_mlp),
       unit_test(test_biases_and_heads_are_counted), unit_test(test_impossible_options_of_today_are_refused),
-      unit_test(test_windows_are_those_of_their_layers),
+      unit_test(test_windows_are_those_of_their_layers), unit_test(test_experts_are_in_their_layers),
+      unit_test(test_impossible_experts_are_refused), unit_test(test_qwen3_moe_has_exactly_the_published_parameters),
+      unit_test(test_every_layout_of_a_llama_with_experts_in_some_layers_equals_serial_fp64),
       unit_test(test_every_layout_of_llama_equals_serial_fp64),
       unit_test(test_every_layout_of_a_llama_with_windows_equals_serial_fp64),
       unit_test(test_every_layout_of_a_llama_with_a_cap_and_sinks_equals_serial_fp64),

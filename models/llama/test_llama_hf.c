@@ -3,7 +3,8 @@
  * A Llama exported, imported and exported again, in one or more files; and refusals. Against PyTorch: tests/hf.sh. */
 #include "models/llama/llama_hf.h"
 #include "driver/recipe.h"
-#include "lib/checkpoint/hf_files.h"
+#include "lib/checkpoint/hf_weights.h"
+#include "models/llama/llama.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include <stdio.h>
@@ -43,7 +44,8 @@ static void path_in(char out[CHECKPOINT_PATH_MAX], const char *folder, const cha
 static void export_to(const char *save, const char *path, int64_t shard_bytes) {
     struct checkpoint_reader *r;
     assert_ok(checkpoint_open(save, &r));
-    assert_ok(llama_hf_export_sharded(r, N_DTYPES, path, shard_bytes));
+    if (!strcmp(checkpoint_model_of(r).arch, "moe")) assert_ok(moe_hf_export(r, N_DTYPES, path));
+    else assert_ok(llama_hf_export_sharded(r, N_DTYPES, path, shard_bytes));
     checkpoint_close(&r);
 }
 
@@ -224,6 +226,10 @@ TEST(test_windows_that_no_file_has_are_refused) {
     }
     struct checkpoint_model m = {.arch = "mixtral", .more = "window=3 window-layers=sf"};
     assert_fails(llama_hf_check(&m), E_CONFIG, "use --window 0 --window-layers s");
+    m = (struct checkpoint_model){.arch = "mixtral", .experts = 4, .more = "expert-ffn=12"};
+    assert_fails(llama_hf_check(&m), E_CONFIG, "expert-ffn=12 with arch mixtral", "use --arch moe");
+    m = (struct checkpoint_model){.arch = "moe", .experts = 4, .experts_per_token = 1, .more = "qk-norm=head"};
+    assert_fails(llama_hf_check(&m), E_CONFIG, "experts-per-token=1", "have experts-per-token=2");
     m = (struct checkpoint_model){.arch = "llama", .more = "attention-cap=5"};
     assert_fails(llama_hf_check(&m), E_CONFIG, "attention-cap=5", "--attention-cap 0");
     m = (struct checkpoint_model){.arch = "llama", .more = "attention-sinks=on"};
@@ -235,6 +241,14 @@ TEST(test_biases_that_no_file_has_are_refused) {
     assert_ok(llama_hf_check(&m));
     m = (struct checkpoint_model){.arch = "mixtral", .more = "attention-bias=all"};
     assert_fails(llama_hf_check(&m), E_CONFIG, "attention-bias=all with arch mixtral", "--attention-bias none");
+}
+
+/* Qwen3-MoE's, in every second layer. */
+static void with_narrow_experts(struct plan *p, int64_t units) {
+    plan_set_number(p, "expert-ffn", units);
+    plan_set_word(p, "expert-layers", "de", 0);
+    plan_set_number(p, "router-norm", 0);
+    plan_set_word(p, "qk-norm", "head", 0);
 }
 
 /* Half `half` of our weight equals their tensor. A round trip would hide exchanged halves. */
@@ -268,31 +282,35 @@ TEST(test_halves_have_their_names) {
     hf_files_close(&f);
 }
 
-/* Mixtral's experts: w1 is the gate, w3 the other half of up. */
-TEST(test_experts_have_their_names) {
-    char path[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX], name[96];
+/* halves: of the gate, and of the other half of up. */
+static void check_experts(const char *arch, const char *halves[2], const char *more) {
+    char path[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX], name[PUBLISHED_NAME_MAX], folder[32];
     struct plan p = plan_of(PRECISION_FP64);
     struct hf_files *f;
     struct checkpoint_reader *r;
     struct checkpoint_model m;
-    enum { E = 4, F = 24, C = 16 };
+    enum { E = 4, F = 12, C = 16 };
     struct shape up = {4, {axis_whole('E', E), axis_whole('2', 2), axis_whole('F', F), axis_whole('C', C)}};
     static double all[E * 2 * F * C], one[F * C];
-    assert_ok(recipe_arch(&p, "mixtral"));
-    model_options(&p)->experts = E, model_options(&p)->experts_per_token = 2;
-    make_checkpoint(p, test_path("experts"));
-    path_in(path, "mixtral", "model.safetensors");
-    path_in(again, "mixtral-again", "model.safetensors");
-    export_to(test_path("experts"), path, 0);
-    assert_ok(llama_hf_import(path, 0, test_path("experts-imported"), &m));
-    assert_string_equal(m.arch, "mixtral");
-    export_to(test_path("experts-imported"), again, 0);
+    assert_ok(recipe_arch(&p, arch));
+    model_options(&p)->experts = E, model_options(&p)->experts_per_token = 2, model_options(&p)->capacity = 0;
+    if (strcmp(arch, "moe")) model_options(&p)->ffn = F;
+    else with_narrow_experts(&p, F);
+    snprintf(folder, sizeof folder, "%s-experts", arch);
+    make_checkpoint(p, test_path(folder));
+    path_in(path, arch, "model.safetensors");
+    export_to(test_path(folder), path, 0);
+    assert_ok(checkpoint_open(test_path(folder), &r));
+    strcat(folder, "-in"), path_in(again, folder, "model.safetensors"), strcat(folder, "ed");
+    assert_ok((strcmp(arch, "moe") ? llama_hf_import : moe_hf_import)(path, 0, test_path(folder), &m));
+    assert_string_equal(m.arch, arch);
+    assert_string_equal(m.more, more);
+    export_to(test_path(folder), again, 0);
     assert_true(test_same_files(path, again));
-    assert_ok(checkpoint_open(test_path("experts"), &r));
     assert_ok(checkpoint_read_weight(r, "h1.experts.up.w", &up, FP64, all));
     assert_ok(hf_files_open(path, &f));
     for (int i = 0; i < 2 * E; i++) {
-        snprintf(name, sizeof name, "model.layers.1.block_sparse_moe.experts.%d.w%d.weight", i / 2, i % 2 ? 3 : 1);
+        published_name(halves[i % 2], 1, i / 2, name);
         struct hf_tensor t = hf_files_find(f, name);
         assert_non_null(t.entry);
         assert_ok(safetensors_read(t.file, t.entry, 0, sizeof one, one));
@@ -300,6 +318,48 @@ TEST(test_experts_have_their_names) {
     }
     hf_files_close(&f);
     checkpoint_close(&r);
+}
+
+TEST(test_experts_have_their_names) {
+#define MLP "model.layers.1.mlp.experts.%e"
+    check_experts("mixtral", (const char *[]){"model.layers.1.block_sparse_moe.experts.%e.w1.weight",
+                                              "model.layers.1.block_sparse_moe.experts.%e.w3.weight"},
+                  "norm-eps=0.003");
+    check_experts("moe", (const char *[]){MLP ".gate_proj.weight", MLP ".up_proj.weight"},
+                  "norm-eps=0.003 qk-norm=head expert-ffn=12 expert-layers=de router-norm=off");
+}
+
+/* transformers 5 keeps the experts of a layer in one tensor, and may write it so. */
+TEST(test_experts_in_one_tensor_are_read) {
+    static struct published fused[128];
+    char whole[CHECKPOINT_PATH_MAX], first[CHECKPOINT_PATH_MAX], again[CHECKPOINT_PATH_MAX];
+    struct plan p = plan_of(PRECISION_FP64);
+    struct checkpoint_reader *r;
+    struct checkpoint_model m;
+    struct hf_files *f;
+    int n = 0;
+    for (const struct published *row = llama_fused; row->ours; row++) fused[n++] = *row;
+    for (const struct published *row = moe_published; row->ours; row++) fused[n++] = *row;
+    const struct hf_weights kind = {.names = fused, .model = &model_llama, .config_write = llama_hf_config_write,
+                                    .check = llama_hf_check};
+    assert_ok(recipe_arch(&p, "moe"));
+    model_options(&p)->experts = 4, model_options(&p)->capacity = 0;
+    with_narrow_experts(&p, 12);
+    make_checkpoint(p, test_path("fused"));
+    path_in(whole, "fused-whole", "model.safetensors");
+    path_in(first, "fused-first", "model.safetensors");
+    path_in(again, "fused-again", "model.safetensors");
+    assert_ok(checkpoint_open(test_path("fused"), &r));
+    assert_ok(hf_weights_export(&kind, r, N_DTYPES, whole, 0));
+    checkpoint_close(&r);
+    export_to(test_path("fused"), first, 0);
+    assert_ok(hf_files_open(whole, &f));
+    const struct safetensors_entry *e = hf_files_find(f, "model.layers.1.mlp.experts.gate_up_proj").entry;
+    assert_true(e && e->n_axes == 3 && e->shape[0] == 4 && e->shape[1] == 2 * 12 && e->shape[2] == 16);
+    hf_files_close(&f);
+    assert_ok(moe_hf_import(whole, 0, test_path("fused-imported"), &m));
+    export_to(test_path("fused-imported"), again, 0);
+    assert_true(test_same_files(first, again));
 }
 
 /* With at most 20000 bytes per file: the table alone, 131 x 16 doubles, has nearly that. */
@@ -412,5 +472,6 @@ TESTS(unit_test(test_out_in_and_out_again_is_the_same_to_the_byte), unit_test(te
       unit_test(test_windows_that_no_file_has_are_refused),
       unit_test(test_biases_that_no_file_has_are_refused), unit_test(test_several_files_hold_the_same),
       unit_test(test_halves_have_their_names), unit_test(test_experts_have_their_names),
+      unit_test(test_experts_in_one_tensor_are_read),
       unit_test(test_other_functions_are_refused), unit_test(test_files_that_are_not_there_are_named),
       unit_test(test_a_checkpoint_of_gpt_is_no_llama))

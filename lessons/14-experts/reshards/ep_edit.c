@@ -1,6 +1,6 @@
 /* Exercise: expert parallelism as an edit of the program (lesson 14, "Two all-to-alls").
  *
- * Without ep every rank has all E experts, and a layer has these steps (lib/run/build_moe.c):
+ * Without ep every rank has all E experts, and a layer has these steps (lib/experts/experts.c):
  *
  *   sent = moe_dispatch(h, picks)       (E, P, R, C)     P = 1: the rank that sends; R rows for each expert
  *   .. = expert_linear(sent, up)  .. = gelu(..)  y = expert_linear(.., down)

@@ -1,7 +1,7 @@
 /* The experts and gates of each token, and the choices that are dropped because their expert is full.
  *
  *   P = softmax(logits)     e_1 .. e_k: the k largest, of equal ones the lower number
- *   gate_j = P[e_j] / sum_i P[e_i]          k = 1: P[e_1], so that the router has a gradient
+ *   gate_j = P[e_j] / sum_i P[e_i]          k = 1: P[e_1], so that the router has a gradient; rule.raw: P[e_j]
  *
  * in[0] logits (B,T,E)   out[0] gates (B,T,k)   out[1] picks (B,T,k) int32: e S + place; if dropped, -1 - e
  * out[2] sums (3): the losses below; max/mean load; share dropped. They add up over groups, microbatches and ranks

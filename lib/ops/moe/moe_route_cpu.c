@@ -5,12 +5,13 @@
 
 kernel CPU(moe_route_forward), CPU(moe_route_backward_input);
 
-/* S places, and N = loss_weight (backward: x loss_scale). */
-struct sizes { int64_t E, k, g, groups, S; real N; };
+/* S places, and N = loss_weight (backward: x loss_scale). divides: gates are divided by their sum. */
+struct sizes { int64_t E, k, g, groups, S; real N; bool divides; };
 static struct sizes sizes_of(const struct call *call) {
     const struct moe_rule *rule = &call->step->moe;
     int64_t E = call->in[0].type->shape.axis[2].n, tokens = type_n(call->in[0].type) / E;
-    return (struct sizes){E, rule->k, rule->group, tokens / rule->group, rule->places, (real)call->loss_weight};
+    return (struct sizes){E, rule->k, rule->group, tokens / rule->group, rule->places, (real)call->loss_weight,
+                          rule->k > 1 && !rule->raw};
 }
 
 /* P[e] of a token; returns lse. */
@@ -58,7 +59,7 @@ static real route_token(const struct sizes *s, const elem *logits, elem *gates, 
         picks[j] = choose(logits, s->E, picks, j);
         sum += P[picks[j]];
     }
-    for (int64_t j = 0; j < s->k; j++) gates[j] = store(s->k > 1 ? P[picks[j]] / sum : P[picks[j]]);
+    for (int64_t j = 0; j < s->k; j++) gates[j] = store(s->divides ? P[picks[j]] / sum : P[picks[j]]);
     for (int64_t e = 0; e < s->E; e++) mean[e] += P[e] / (real)s->g;
     return lse;
 }
@@ -105,7 +106,7 @@ static void gates_backward(const struct sizes *s, const int32_t *picks, const el
     for (int64_t j = 0; j < s->k; j++) sum += P[expert_of(picks[j], s->S)];
     for (int64_t j = 0; j < s->k; j++) mean += load(dgates[j]) * P[expert_of(picks[j], s->S)] / sum;
     for (int64_t j = 0; j < s->k; j++)
-        dP[expert_of(picks[j], s->S)] += s->k > 1 ? (load(dgates[j]) - mean) / sum : load(dgates[j]);
+        dP[expert_of(picks[j], s->S)] += s->divides ? (load(dgates[j]) - mean) / sum : load(dgates[j]);
 }
 
 static void group_backward(const struct call *call, const struct sizes *s, int64_t group, real *work) {

@@ -14,13 +14,13 @@ extern "C" { kernel CUDA(moe_route_forward), CUDA(moe_route_backward_input); }
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 
-/* S places; N = loss_weight (backward: x loss_scale). */
-struct sizes { int64_t groups; int E, k, g, S; real N, aux, z; };
+/* S places; N = loss_weight (backward: x loss_scale). divides: gates are divided by their sum. */
+struct sizes { int64_t groups; int E, k, g, S, divides; real N, aux, z; };
 static struct sizes sizes_of(const struct call *call) {
     const struct moe_rule *rule = &call->step->moe;
     int64_t E = call->in[0].type->shape.axis[2].n, tokens = type_n(call->in[0].type) / E;
     struct sizes s = {tokens / rule->group, (int)E, (int)rule->k, (int)rule->group, (int)rule->places,
-                      (real)call->loss_weight, (real)rule->aux, (real)rule->z};
+                      rule->k > 1 && !rule->raw, (real)call->loss_weight, (real)rule->aux, (real)rule->z};
     return s;
 }
 
@@ -57,7 +57,7 @@ __device__ static inline real route_token(const struct sizes &s, const elem *log
         choice[j * s.g] = choose(logits, s.E, choice, j, s.g);
         sum += P[choice[j * s.g]];
     }
-    real scale = s.k > 1 ? 1 / sum : (real)1;
+    real scale = s.divides ? 1 / sum : (real)1;
     for (int j = 0; j < s.k; j++) gates[j] = store(P[choice[j * s.g]] * scale);
     return lse;
 }
@@ -151,8 +151,8 @@ __device__ static inline void gates_backward(const struct sizes &s, const int32_
                                              const real *P, real *dP) {
     real sum = 0, mean = 0;
     for (int j = 0; j < s.k; j++) sum += P[expert_of(picks[j], s.S)];
-    real scale = s.k > 1 ? 1 / sum : (real)1;
-    for (int j = 0; j < s.k && s.k > 1; j++) mean += load(dgates[j]) * P[expert_of(picks[j], s.S)] * scale;
+    real scale = s.divides ? 1 / sum : (real)1;
+    for (int j = 0; j < s.k && s.divides; j++) mean += load(dgates[j]) * P[expert_of(picks[j], s.S)] * scale;
     for (int j = 0; j < s.k; j++) dP[expert_of(picks[j], s.S)] += (load(dgates[j]) - mean) * scale;
 }
 

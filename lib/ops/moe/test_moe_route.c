@@ -32,12 +32,25 @@ static void make_apart(struct op_case *c, enum dtype dtype) {
 
 TEST(test_gates_have_the_slope_as_gradient) {
     struct op_case c;
-    for (int k = 1; k <= 3; k++) {
-        rule = (struct moe_rule){.experts = E, .k = k, .group = 3, .places = 2};
+    for (int i = 0; i < 6; i++) {
+        rule = (struct moe_rule){.experts = E, .k = 1 + i % 3, .group = 3, .places = 2, .raw = i / 3};
         make_apart(&c, FP64);
         check_no_ties(&c);
         op_case_free(&c);
         op_case_check_gradients(make_apart);
+    }
+}
+
+/* A uniform router: raw gates are 1/E, and others 1/k. */
+TEST(test_raw_gates_are_probabilities) {
+    for (int raw = 0; raw < 2; raw++) {
+        struct op_case c;
+        rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = 3, .raw = raw};
+        make(&c, FP64);
+        for (int i = 0; i < B * T * E; i++) ((double *)c.in[0].data)[i] = 0.5;
+        op_case_run(&c, ROW_FORWARD);
+        for (int i = 0; i < B * T * 2; i++) assert_close(((double *)c.out[0].data)[i], raw ? 1.0 / E : 0.5, 1e-15);
+        op_case_free(&c);
     }
 }
 
@@ -176,6 +189,7 @@ TEST(test_route_refuses) {
 }
 
 TESTS(unit_test(test_gates_have_the_slope_as_gradient), unit_test(test_losses_have_the_slope_as_gradient),
+      unit_test(test_raw_gates_are_probabilities),
       unit_test(test_route_in_every_precision), unit_test(test_first_choices_and_lower_positions_come_first),
       unit_test(test_ties_go_to_the_lower_expert), unit_test(test_losses_of_a_uniform_router),
       unit_test(test_what_is_not_a_number_shows_in_the_loss), unit_test(test_places_are_the_share_rounded_up),

@@ -89,7 +89,7 @@ static void draw_shape(int i) {
     s.C = C[i % 10], s.B = 1 + draw(i, 0, 3), s.groups = 1 + draw(i, 1, 3);
     s.rule = (struct moe_rule){.experts = E[draw(i, 2, 6)], .group = 1 + draw(i, 3, 12), .aux = 0.3, .z = 0.1};
     s.rule.k = 1 + draw(i, 4, s.rule.experts < 4 ? (int)s.rule.experts : 4);
-    s.rule.places = 1 + draw(i, 5, (int)s.rule.group);
+    s.rule.places = 1 + draw(i, 5, (int)s.rule.group), s.rule.raw = i % 2;
 }
 
 /* On the CPU an op is compared with itself, so three shapes are enough to test the makers. */

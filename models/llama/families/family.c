@@ -24,8 +24,9 @@ static const struct hf_keys ALL = {KEYS, NULL, "original_max_position_embeddings
 
 #define ROW_OF_LLAMA(name) {#name, "llama", &llama_family_##name},
 #define ROW_OF_MIXTRAL(name) {#name, "mixtral", &llama_family_##name},
+#define ROW_OF_MOE(name) {#name, "moe", &llama_family_##name},
 static const struct row { const char *type, *arch; const struct llama_family *family; } ROWS[] = {
-    FAMILIES_OF_LLAMA(ROW_OF_LLAMA) FAMILIES_OF_MIXTRAL(ROW_OF_MIXTRAL)};
+    FAMILIES_OF_LLAMA(ROW_OF_LLAMA) FAMILIES_OF_MIXTRAL(ROW_OF_MIXTRAL) FAMILIES_OF_MOE(ROW_OF_MOE)};
 enum { N_ROWS = sizeof ROWS / sizeof *ROWS };
 
 /* "llama, mistral or mixtral" */
@@ -59,6 +60,9 @@ static bool has_key_of(const struct llama_family *f, const char *option, const c
     if (!strcmp(option, "mlp-bias")) return has_flag(f, "mlp_bias");
     if (!strcmp(option, "window")) return hf_keys_find(f->keys, "sliding_window") != NULL;
     if (!strcmp(option, "window-layers")) return hf_keys_find(f->keys, "layer_types") != NULL;
+    if (!strcmp(option, "expert-ffn")) return hf_keys_find(f->keys, "moe_intermediate_size") != NULL;
+    if (!strcmp(option, "expert-layers")) return hf_keys_find(f->keys, "mlp_only_layers") != NULL;
+    if (!strcmp(option, "router-norm")) return has_flag(f, "norm_topk_prob");
     return !strcmp(option, "norm-eps") || !strcmp(option, "rope-scaling") || !strcmp(option, "activation");
 }
 
@@ -119,16 +123,13 @@ static enum status read_layer_types(const char *path, const json_t *types, int64
                 layers);
 }
 
-/* Shorten the letters to those that are repeated. */
-static enum status shorten(const char *path, struct windows *w) {
-    size_t n = strlen(w->layers), period = 1;
+/* Shorten the letters to those that are repeated. @return their number */
+static size_t shorten(char *layers) {
+    size_t n = strlen(layers), period = 1;
     for (size_t i = 0; i < n; i++)
-        if (w->layers[i] != w->layers[i % period]) period = i + 1;
-    w->layers[period] = 0;
-    if (!strcmp(w->layers, "f")) w->window = 0;
-    if (period <= MODEL_LETTERS_MAX) return OK;
-    return FAIL(E_FORMAT, "%s: its windows repeat after %zu layers, and --window-layers has at most %d letters; set "
-                "sliding_window and layer_types to null: then no layer has a window", path, period, MODEL_LETTERS_MAX);
+        if (layers[i] != layers[i % period]) period = i + 1;
+    layers[period] = 0;
+    return period;
 }
 
 static enum status read_windows(const char *path, const json_t *config, const struct hf_keys *keys,
@@ -144,7 +145,52 @@ static enum status read_windows(const char *path, const json_t *config, const st
     w->layers[layers] = 0;
     if (types && !json_is_null(types)) TRY(read_layer_types(path, types, layers, w));
     if (!w->window) strcpy(w->layers, "f");
-    return shorten(path, w);
+    size_t period = shorten(w->layers);
+    if (!strcmp(w->layers, "f")) w->window = 0;
+    if (period <= MODEL_LETTERS_MAX) return OK;
+    return FAIL(E_FORMAT, "%s: its windows repeat after %zu layers, and --window-layers has at most %d letters; set "
+                "sliding_window and layer_types to null: then no layer has a window", path, period, MODEL_LETTERS_MAX);
+}
+
+/* ---- layers with experts ---- */
+
+static enum status read_mlp_only(const char *path, const json_t *list, int64_t layers, char *letters) {
+    size_t i;
+    json_t *x;
+    if (list && !json_is_null(list) && !json_is_array(list))
+        return FAIL(E_FORMAT, "%s: mlp_only_layers is %s; it must be a list of layers, or null", path,
+                    hf_keys_show(list));
+    json_array_foreach((json_t *)list, i, x) {
+        if (!json_is_integer(x))
+            return FAIL(E_FORMAT, "%s: mlp_only_layers has %s; it must have numbers of layers, from 0", path,
+                        hf_keys_show(x));
+        if (json_integer_value(x) >= 0 && json_integer_value(x) < layers) letters[json_integer_value(x)] = 'd';
+    }
+    return OK;
+}
+
+/* The letters of --expert-layers; "e": all layers have experts. */
+static enum status read_expert_layers(const char *path, const json_t *config, const struct llama_said *s,
+                                      char letters[10001]) {
+    int64_t layers = s->model.layers;
+    for (int64_t i = 0; i < layers; i++) letters[i] = !s->sparse_step || (i + 1) % s->sparse_step == 0 ? 'e' : 'd';
+    letters[layers] = 0;
+    if (s->sparse_step) TRY(read_mlp_only(path, json_object_get(config, "mlp_only_layers"), layers, letters));
+    if (!strchr(letters, 'e'))
+        return FAIL(E_FORMAT, "%s: decoder_sparse_step is %" PRId64 ", and with mlp_only_layers none of %" PRId64
+                    " layers has experts", path, s->sparse_step, layers);
+    size_t period = shorten(letters);
+    if (period <= MODEL_LETTERS_MAX) return OK;
+    return FAIL(E_FORMAT, "%s: its layers with experts repeat after %zu layers, and --expert-layers has at most %d "
+                "letters; set mlp_only_layers to null: then all layers have experts", path, period, MODEL_LETTERS_MAX);
+}
+
+static void say_experts(struct checkpoint_model *m, const struct llama_said *s, const char *layers) {
+    char text[MODEL_VALUE_MAX];
+    snprintf(text, sizeof text, "%" PRId64, s->expert_ffn);
+    if (s->expert_ffn && s->expert_ffn != s->model.ffn) checkpoint_model_say(m, "expert-ffn", text);
+    if (strcmp(layers, "e") != 0) checkpoint_model_say(m, "expert-layers", layers);
+    if (!s->router_norm) checkpoint_model_say(m, "router-norm", "off");
 }
 
 /* What the sizes do not say. */
@@ -164,9 +210,10 @@ static void say_more(struct checkpoint_model *m, const struct llama_said *s, con
 
 static enum status check_sizes(const char *path, const struct llama_said *s) {
     const struct checkpoint_model *m = &s->model;
-    if (m->experts_per_token == 1)
-        return FAIL(E_FORMAT, "%s: num_experts_per_tok is 1, and transformers' Mixtral gives that expert weight 1; "
-                    "Trivium's gives it its probability, which is the same from 2 experts on alone", path);
+    if (m->experts_per_token == 1 && s->router_norm)
+        return FAIL(E_FORMAT, "%s: num_experts_per_tok is 1, and transformers gives that expert weight 1 (Mixtral, or "
+                    "norm_topk_prob); Trivium gives it its probability, which is the same from 2 experts on alone",
+                    path);
     if (m->experts_per_token > m->experts)
         return FAIL(E_FORMAT, "%s: num_experts_per_tok=%" PRId64 " is more than num_local_experts=%" PRId64, path,
                     m->experts_per_token, m->experts);
@@ -176,10 +223,10 @@ static enum status check_sizes(const char *path, const struct llama_said *s) {
 static enum status read_config(const char *path, const json_t *config, struct checkpoint_model *out) {
     const json_t *type = json_object_get(config, "model_type");
     const struct row *row = row_of_type(json_is_string(type) ? json_string_value(type) : "");
-    struct llama_said s = {.use_window = 1};
+    struct llama_said s = {.use_window = 1, .router_norm = 1};
     struct rope_rule rope;
     struct windows windows;
-    char list[512];
+    char list[512], layers[10001];
     if (!row)
         return FAIL(E_FORMAT, "%s: model_type is %s, not %s", path, type ? hf_keys_show(type) : "not said",
                     types(list));
@@ -189,6 +236,7 @@ static enum status read_config(const char *path, const json_t *config, struct ch
     TRY(check_sizes(path, &s));
     TRY(checkpoint_model_check(&s.model, path));
     TRY(read_windows(path, config, f->keys, &s, &windows));
+    TRY(read_expert_layers(path, config, &s, layers));
     TRY(hf_rope_read(path, config, f->theta, s.model.seq, &rope));
     *out = s.model;
     snprintf(out->arch, sizeof out->arch, "%s", row->arch);
@@ -197,6 +245,7 @@ static enum status read_config(const char *path, const json_t *config, struct ch
     out->untied = !s.tied;
     out->dropless = out->experts > 0;
     say_more(out, &s, &rope, &windows, f);
+    say_experts(out, &s, layers);
     hf_activation_read(config, "hidden_act", "swiglu", out);
     checkpoint_model_sort(out);
     if (out->kv_heads == out->heads) out->kv_heads = 0;
@@ -216,6 +265,17 @@ static json_t *layer_types(const struct checkpoint_model *m, const char *letters
     for (size_t i = 0; i < (size_t)m->layers; i++)
         json_array_append_new(types, json_string(letters[i % n] == 's' ? "sliding_attention" : "full_attention"));
     return types;
+}
+
+static json_t *with_mlp_only(json_t *config, const struct checkpoint_model *m, const struct hf_keys *keys) {
+    char letters[MODEL_VALUE_MAX];
+    json_t *list = hf_keys_find(keys, "mlp_only_layers") ? json_array() : NULL;
+    checkpoint_model_said(m, "expert-layers", letters);
+    for (int64_t i = 0; i < m->layers && letters[0]; i++)
+        if (letters[(size_t)i % strlen(letters)] == 'd') json_array_append_new(list, json_integer((json_int_t)i));
+    if (!list || !json_object_set_new(config, "mlp_only_layers", list)) return config;
+    json_decref(config);
+    return NULL;
 }
 
 /* Set the window's keys. Older versions read max_window_layers: from which layer on all have it. */
@@ -243,6 +303,9 @@ static struct llama_said said_of(const struct checkpoint_model *m, const struct 
     s.attention_bias = f->bias && says(m, "attention-bias", f->bias);
     s.mlp_bias = says(m, "mlp-bias", "on");
     s.use_window = !says(m, "window", "");
+    s.expert_ffn = (int64_t)checkpoint_model_real(m, "expert-ffn", (double)s.model.ffn);
+    s.router_norm = !says(m, "router-norm", "off");
+    s.sparse_step = 1;
     return s;
 }
 
@@ -256,6 +319,7 @@ static json_t *config_json(const struct checkpoint_model *m, enum dtype dtype, c
                                hf_config_dtype(dtype));
     config = hf_keys_write(&hf_keys_sizes, &s, config);
     config = hf_keys_write(f->keys, &s, config);
+    config = with_mlp_only(config, m, f->keys);
     return with_windows(config, m, f->keys);
 }
 

@@ -19,11 +19,13 @@
     X(seed_oss)
 #define FAMILIES_OF_MIXTRAL(X) \
     X(mixtral)
+#define FAMILIES_OF_MOE(X) \
+    X(qwen3_moe)
 
 /* What a config.json says: where the keys of a table go (SAID). */
 struct llama_said {
     struct checkpoint_model model;       /* sizes, the first member (hf_keys_sizes) */
-    int64_t tied, head_dim, attention_bias, mlp_bias, use_window;
+    int64_t tied, head_dim, attention_bias, mlp_bias, use_window, expert_ffn, router_norm, sparse_step;
     double eps;
 };
 #define SAID(field) offsetof(struct llama_said, field)
@@ -32,7 +34,8 @@ struct llama_said {
  * than their row says, by their names: attention_bias (HF_FLAG) turns on `bias`, and mlp_bias (HF_FLAG) --mlp-bias.
  * sliding_window (HF_READ) is the window, which all layers have; with use_sliding_window (HF_FLAG), only if that is
  * true; with max_window_layers (HF_READ), the layers from this one on; with layer_types (HF_READ), those that it
- * names. */
+ * names. decoder_sparse_step n (HF_SIZE): every n-th layer has experts, but for those of mlp_only_layers (HF_READ).
+ * norm_topk_prob (HF_FLAG) is --router-norm; without it router_norm is on. */
 struct llama_family {
     const char *architecture;            /* in "architectures" of config.json: "LlamaForCausalLM" */
     const struct hf_keys *keys;
@@ -48,6 +51,8 @@ struct llama_family {
 FAMILIES_OF_LLAMA(DECLARE_FAMILY)
 /** The same. */
 FAMILIES_OF_MIXTRAL(DECLARE_FAMILY)
+/** The same. */
+FAMILIES_OF_MOE(DECLARE_FAMILY)
 
 /** Read the model's sizes and options.
  *  @errors E_DATA: there is no file; E_FORMAT: it describes no Llama that Trivium computes */

@@ -56,8 +56,8 @@ TEST(test_a_group_must_lie_on_one_rank) {
 }
 
 TEST(test_counts_are_those_of_the_program) {
-    const char *const archs[] = {"gpt", "llama", "mixtral"};
-    for (int i = 0; i < 3; i++) {
+    const char *const archs[] = {"gpt", "llama", "mixtral", "moe"};
+    for (int i = 0; i < 4; i++) {
         struct plan p = moe_plan(8, 2, 1);
         struct program program;
         model_options(&p)->ffn = 24;

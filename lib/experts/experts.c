@@ -6,9 +6,8 @@
  * combine tensors are (E,P,R,..): a row for each place of each expert (lib/ops/moe/); ep/ shards axis E. With
  * --moe-packed a step `pack` removes the rows of empty places, and counts the others for the products. The hidden
  * units' axis is F instead of K, because tp does not shard it. */
-#include "lib/run/build.h"
+#include "lib/experts/experts.h"
 
-#include "lib/ops/activation.h"
 #include "lib/ops/moe/expert_linear.h"
 #include "lib/ops/moe/moe_dispatch.h"
 #include "lib/ops/moe/moe_logits.h"
@@ -21,9 +20,11 @@ static int router(struct builder *b, int h) {
     return build_step(b, &op_moe_logits, "router", (struct inputs){h, NONE, w, NONE});
 }
 
-static int linear(struct builder *b, const char *name, const char *weight, const char *axes, double std,
+/* Axis F has `units` units. */
+static int linear(struct builder *b, int64_t units, const char *name, const char *weight, const char *axes, double std,
                   struct inputs in) {
     in.weight = build_matrix(b, weight, axes, std);
+    build_set_axis(b, in.weight, 'F', units);
     return build_step(b, &op_expert_linear, name, in);
 }
 
@@ -37,8 +38,11 @@ static int also_reads(struct builder *b, int slot, int out) {
     return out;
 }
 
-int build_experts(struct builder *b, int h, enum activation act, double down_std) {
+int build_experts(struct builder *b, const struct experts *e, int h, enum activation act, double down_std) {
+    const struct experts usual = {.units = plan_ffn(b->plan)};
+    if (!e) e = &usual;
     int gates = build_step(b, &op_moe_route, "route", (struct inputs){router(b, h), NONE, NONE, NONE});
+    b->p->steps[b->p->n_steps - 1].moe.raw = e->raw;
     int picks = second_output(b), counts = NONE;
     if (model_options(b->plan)->moe_packed) {
         picks = build_step(b, &op_moe_pack, "pack", (struct inputs){picks, NONE, NONE, NONE});
@@ -46,8 +50,9 @@ int build_experts(struct builder *b, int h, enum activation act, double down_std
     }
     int x = build_step(b, &op_moe_dispatch, "sent", (struct inputs){h, picks, NONE, NONE});
     const char *up = activation_is_gated(act) ? "E2FC" : "EFC";
-    x = linear(b, "experts.up", "experts.up.w", up, 0.02, (struct inputs){x, counts, NONE, NONE});
+    x = linear(b, e->units, "experts.up", "experts.up.w", up, 0.02, (struct inputs){x, counts, NONE, NONE});
     x = build_step(b, activation_op(act), "experts.act", (struct inputs){x, NONE, NONE, NONE});
-    x = linear(b, "experts.down", "experts.down.w", "ECF", down_std, (struct inputs){x, counts, NONE, NONE});
+    x = linear(b, e->units, "experts.down", "experts.down.w", "ECF", down_std,
+               (struct inputs){x, counts, NONE, NONE});
     return also_reads(b, gates, build_step(b, &op_moe_combine, "moe", (struct inputs){x, picks, NONE, NONE}));
 }

@@ -1,0 +1,13 @@
+/* The steps of a mixture of experts, in place of an MLP. experts.c has the formula. */
+#pragma once
+
+#include "lib/run/build.h"
+
+/* What --experts does not say. units: hidden units of an expert. raw: gates are the router's probabilities themselves,
+ * and not divided by their sum over the chosen experts. NULL: { plan_ffn, false }. */
+struct experts { int64_t units; bool raw; };
+
+/** Append the steps: each token of h (B,T,C) goes through some of the experts. down_std: the initial deviation of an
+ *  expert's output matrix.
+ *  @return the slot of the experts' weighted sum (B,T,C) */
+int build_experts(struct builder *, const struct experts *, int h, enum activation, double down_std);
