@@ -37,6 +37,7 @@ static enum status read_axes(struct placing *p) {
             continue;
         }
         while (at < p->held->n_axes && (p->held->axis[at].tag != *c || !p->chooses[at])) at++;
+        if (at == p->held->n_axes && p->held->n_axes == 1) continue;  /* a gain may be of a head alone */
         if (at == p->held->n_axes)
             return FAIL(E_INTERNAL, "%s has no axis %c, of which %s would be", p->row->ours, *c, p->row->axes);
         p->group[g][p->size[g]++] = at;

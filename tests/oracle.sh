@@ -32,6 +32,11 @@ try_layout a_layout_equals_it_in_fp64 4 fp64 --dp 2 --tp 2 --sp --zero 1 --micro
 try_layout a_layout_equals_it_in_fp32 4 fp32 --cp 2 --pp 2 --micro-batch 1
 try_layout a_layout_equals_it_in_bf16 2 bf16 --dp 2 --zero 3 --recompute full --micro-batch 2
 try_layout a_layout_equals_it_in_fp16 4 fp16 --dp 2 --tp 2 --zero 2 --micro-batch 2
+qwen=("${model[@]}" --arch llama --kv-heads 2 --ffn 48 --qk-norm head)
+"$trivium" oracle record --out heads "${qwen[@]}" >out 2>&1 && grep -q '"Qwen3' heads/model/config.json &&
+    "$trivium" launch -n 2 oracle record --out run2 "${qwen[@]}" --precision fp32 --tp 2 >out 2>&1 &&
+    "$trivium" oracle check run2 heads >out 2>&1 && grep -q '^all right: .* tensors' out && ! grep -q 'are not in' out
+report norms_of_heads_equal_it $? "$(head -1 out)"
 "$trivium" oracle record --out skipped "${model[@]}" --precision fp16 --loss-scale 1e9 >out 2>&1
 [ $? = 1 ] && grep -q "step 1 was skipped: gradients overflow in fp16; give a smaller --loss-scale" out
 report a_skipped_step_is_said $? "$(head -1 out)"
