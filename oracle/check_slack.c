@@ -49,27 +49,16 @@ static void add_step(const json_t *adamw, int64_t step, const struct whole *m, c
     }
 }
 
-/* The tensor's moment; x NULL: it is not recorded. */
-static struct whole moment_of(struct kept *reference, const char *name, const char *suffix,
-                              char moment[PUBLISHED_NAME_MAX + 16]) {
-    struct whole w = {.x = NULL};
-    int first;
-    snprintf(moment, PUBLISHED_NAME_MAX + 16, "%.*s%s", (int)(strrchr(name, '.') - name), name, suffix);
-    if (kept_find(reference, moment, &first) && kept_whole(reference, moment, &w) != OK) whole_fini(&w);
-    return w;
-}
-
 enum status check_slack(struct check *k, struct kept *reference, const struct checked *c, const double **out) {
     const char *dot = strrchr(c->name, '.');
-    char first[PUBLISHED_NAME_MAX + 16], second[PUBLISHED_NAME_MAX + 16];
+    struct whole m, v = {.x = NULL};
     *out = NULL;
     if (!dot || strcmp(dot, ".param")) return OK;
-    struct whole m = moment_of(reference, c->name, ".moment1", first);
-    struct whole v = moment_of(reference, c->name, ".moment2", second);
     enum status status = OK;
-    if (m.x && v.x && m.n == v.n) {
+    if (kept_sibling(reference, c->name, ".moment1", &m) && kept_sibling(reference, c->name, ".moment2", &v) &&
+        m.n == v.n) {
         struct slack *s = slack_of(k, c->name, m.n);
-        double off = CHECK_FACTOR * scale_of(k->scale, c->step, first) * largest(&m);
+        double off = CHECK_FACTOR * scale_of(k->scale, c->step, m.name) * largest(&m);
         if (!s) status = FAIL(E_MEMORY, "no memory to check %s", c->name);
         else add_step(json_object_get(k->reference.head, "optimizer"), c->step, &m, &v, off, s->x);
         if (s) *out = s->x;

@@ -119,13 +119,7 @@ static enum status put_element(struct putting *p, int64_t at, double value) {
 
 static enum status put_box(struct putting *p, const double *from) {
     const struct box *b = &p->k->piece[p->piece].box;
-    int64_t at[THEIR_AXES] = {0};
-    for (int64_t left = box_n(b); left > 0; left--) {
-        int64_t whole = 0;
-        for (int a = 0; a < b->n_axes; a++) whole = whole * b->of[a] + b->first[a] + at[a];
-        TRY(put_element(p, whole, *from++));
-        for (int a = b->n_axes - 1; a >= 0 && ++at[a] == b->n[a]; a--) at[a] = 0;
-    }
+    for (int64_t i = 0, n = box_n(b); i < n; i++) TRY(put_element(p, box_place(b, i), from[i]));
     return OK;
 }
 
@@ -178,6 +172,18 @@ enum status kept_whole(struct kept *k, const char *name, struct whole *w) {
     if (status == OK) status = put_all(&p, n);
     free(p.seen);
     return status;
+}
+
+bool kept_sibling(struct kept *k, const char *name, const char *suffix, struct whole *w) {
+    char other[PUBLISHED_NAME_MAX + 16];
+    const char *dot = strrchr(name, '.');
+    int first, n = suffix && dot ? (int)(dot - name) : (int)strlen(name);
+    snprintf(other, sizeof other, "%.*s%s", n, name, suffix ? suffix : "");
+    *w = (struct whole){.name = NULL};
+    if (kept_find(k, other, &first) && kept_whole(k, other, w) == OK && w->missing == 0) return true;
+    whole_fini(w);
+    status_clear();
+    return false;
 }
 
 void whole_fini(struct whole *w) {

@@ -48,4 +48,7 @@ int kept_find(struct kept *, const char *name, int *first);
  *  @errors E_FORMAT: pieces of different tensors or of different sums, or of a tensor 64 times as large; E_MEMORY;
  *  E_DATA: no piece of that name */
 enum status kept_whole(struct kept *, const char *name, struct whole *out);
+/** Assemble the tensor of this name, or, with a suffix, that whose name has it in place of the part from the last dot
+ *  on: layer.weight.param, ".moment1". The caller frees *out. @return is it recorded, and whole? */
+bool kept_sibling(struct kept *, const char *name, const char *suffix, struct whole *out);
 void whole_fini(struct whole *);

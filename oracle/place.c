@@ -13,6 +13,13 @@ int64_t box_whole_n(const struct box *b) {
     return n;
 }
 
+int64_t box_place(const struct box *b, int64_t i) {
+    int64_t place = 0, stride = 1;
+    for (int a = b->n_axes - 1; a >= 0; i /= b->n[a], stride *= b->of[a--])
+        place += (b->first[a] + i % b->n[a]) * stride;
+    return place;
+}
+
 /* ---- taking apart ---- */
 /* Local elements [first, first + n) along each axis of the held shape. */
 struct part { int64_t first[MAX_AXES], n[MAX_AXES]; };

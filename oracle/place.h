@@ -21,6 +21,8 @@ enum { THEIR_AXES = 4 };
 struct box { int n_axes; int64_t of[THEIR_AXES], first[THEIR_AXES], n[THEIR_AXES]; };
 int64_t box_n(const struct box *);
 int64_t box_whole_n(const struct box *);
+/** The index, in the whole tensor, of the box's i-th element; both row-major. */
+int64_t box_place(const struct box *, int64_t i);
 
 /* A box, and its elements' places in the rank's array: nested loops over the counts, the last innermost, from
  * `offset`. */

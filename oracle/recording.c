@@ -115,15 +115,16 @@ static enum status read_place(const struct safetensors *f, const char *path, con
                      path, e->name, text, b->n_axes);
 }
 
-static enum status read_entry(const struct safetensors *f, const char *path, int rank,
+static enum status read_entry(const struct safetensors *f, const char *path, int rank, const char *suffix,
                               const struct safetensors_entry *e, struct kept *out) {
     struct kept_piece p = {.rank = rank};
     const char *mark = strrchr(e->name, '#');
     size_t length = mark ? (size_t)(mark - e->name) : strlen(e->name);
-    if (length >= sizeof p.name) return FAIL(E_FORMAT, "%s: the name %.60s... is too long", path, e->name);
+    if (length + strlen(suffix) >= sizeof p.name)
+        return FAIL(E_FORMAT, "%s: the name %.60s... is too long", path, e->name);
     if (e->dtype > FP16)
         return FAIL(E_FORMAT, "%s: %.80s is %s, not F64, F32, BF16 or F16", path, e->name, e->dtype_name);
-    memcpy(p.name, e->name, length);
+    snprintf(p.name, sizeof p.name, "%.*s%s", (int)length, e->name, suffix);
     TRY(read_place(f, path, e, &p));
     int64_t n = box_n(&p.box), bytes = e->end - e->begin;
     if (n == 0) return OK;
@@ -136,13 +137,13 @@ static enum status read_entry(const struct safetensors *f, const char *path, int
     return status;
 }
 
-static enum status read_file(const char *path, struct kept *out) {
+static enum status read_file(const char *path, const char *suffix, struct kept *out) {
     struct safetensors *f;
     const char *number = strrchr(path, '-');
     TRY(safetensors_open(path, &f));
     enum status status = OK;
     for (int i = 0; i < safetensors_n(f) && status == OK; i++)
-        status = read_entry(f, path, number ? atoi(number + 1) : 0, safetensors_at(f, i), out);
+        status = read_entry(f, path, !*suffix && number ? atoi(number + 1) : 0, suffix, safetensors_at(f, i), out);
     safetensors_close(&f);
     return status;
 }
@@ -152,8 +153,10 @@ enum status recording_read(const struct recording *r, int64_t step, struct kept 
     glob_t found = {.gl_pathc = 0};
     enum status status = OK;
     snprintf(pattern, sizeof pattern, "%s/step-%" PRId64 "/rank-*.safetensors", r->folder, step);
+    if (step == 0) snprintf(pattern, sizeof pattern, "%s/model/model.safetensors", r->folder);
     if (glob(pattern, 0, NULL, &found) != 0) status = FAIL(E_DATA, "there is no %s", pattern);
-    for (size_t i = 0; i < found.gl_pathc && status == OK; i++) status = read_file(found.gl_pathv[i], out);
+    for (size_t i = 0; i < found.gl_pathc && status == OK; i++)
+        status = read_file(found.gl_pathv[i], step == 0 ? ".param" : "", out);
     globfree(&found);
     return status;
 }

@@ -23,8 +23,8 @@ struct recording {
  *  version  @collective{none} */
 enum status recording_open(const char *folder, struct recording *out);
 void recording_close(struct recording *);
-/** Add all ranks' pieces of a step (from 1) to *out. @errors E_DATA: the step is not there; E_FORMAT, E_IO, E_MEMORY
- *  @collective{none} */
+/** Add all ranks' pieces of a step to *out. Step 0: a reference's weights to start from, as .param.
+ *  @errors E_DATA: the step is not there; E_FORMAT, E_IO, E_MEMORY  @collective{none} */
 enum status recording_read(const struct recording *, int64_t step, struct kept *out);
 
 /** Write one rank's pieces of a step, stored in fp64 if dtype is fp64, else in fp32. The step's folder must not have

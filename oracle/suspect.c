@@ -1,6 +1,6 @@
 #include "oracle/suspect.h"
 
-#include "lib/checkpoint/safetensors.h"
+#include "oracle/causes/causes.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,8 @@
 
 /* Most specific first. */
 static const struct { const char *id; signature *fits; const char *what, *confirm; } SIGNATURES[] = {
+    {"wrong group", suspect_group, "it was summed over other ranks than it should be",
+     "print the ranks of the group that this all-reduce is given"},
     {"unsummed", suspect_unsummed, "parts that were never summed: the all-reduce over these ranks is missing",
      "sum it over the ranks by hand, and compare again"},
     {"unaveraged", suspect_unaveraged, "each rank has what its own samples say: the mean over ranks is missing",
@@ -18,6 +20,10 @@ static const struct { const char *id; signature *fits; const char *what, *confir
     {"zero", suspect_zero, "never computed, or not reached by backward", "does this parameter require a gradient?"},
     {"stale", suspect_stale, "not updated, or gathered before the update",
      "is it in the optimizer's groups; is the gather after the step?"},
+    {"stale weights", suspect_stale_weights, "forward has weights of the step before",
+     "does this rank wait for the gather or broadcast that follows the update?"},
+    {"mean of means", suspect_mean_of_means, "each part's mean has the same weight, whatever the number of its tokens",
+     "divide the sum over all ranks and microbatches by the number of their targets"},
     {"norm counts", suspect_norm_counts, "the norm is not a sum over each element once",
      "shards are summed over ranks, replicas counted on one of them"},
     {"unclipped", suspect_unclipped, "gradients reach the optimizer as they were before clipping",
@@ -51,39 +57,8 @@ int suspect_all(const struct evidence *e, struct suspicion out[MAX_SUSPECTS]) {
 }
 
 /* ---- of a check ---- */
-/* Read a starting weight from the reference's model/. If it is not there, e->before stays empty. */
-static void read_start(const struct check *k, struct evidence *e) {
-    char path[RECORDING_PATH_MAX];
-    struct safetensors *f;
-    size_t n = strlen(e->c.name) - strlen(".param");
-    snprintf(path, sizeof path, "%s/model/model.safetensors", k->reference.folder);
-    if (safetensors_open(path, &f) != OK) return;
-    for (int i = 0; i < safetensors_n(f); i++) {
-        const struct safetensors_entry *entry = safetensors_at(f, i);
-        if (strlen(entry->name) != n || strncmp(entry->name, e->c.name, n) || entry->dtype != FP64) continue;
-        e->before.n = (entry->end - entry->begin) / 8;
-        e->before.x = malloc((size_t)(entry->end - entry->begin));
-        if (e->before.x && safetensors_read(f, entry, 0, entry->end - entry->begin, e->before.x) != OK)
-            whole_fini(&e->before);
-    }
-    safetensors_close(&f);
-}
-
-/* Read the tensor as it was a step before; for a moment the weight instead, because of weight decay. */
-static void read_before(const struct check *k, struct evidence *e) {
-    struct kept before = {0};
-    char name[PUBLISHED_NAME_MAX + 16];
-    const char *dot = strrchr(e->c.name, '.');
-    bool moment = dot && !strncmp(dot, ".moment", 7);
-    snprintf(name, sizeof name, "%.*s%s", (int)(moment ? dot - e->c.name : (int)strlen(e->c.name)), e->c.name,
-             moment ? ".param" : "");
-    struct evidence of = {.c = {.name = name}};
-    if (e->c.step == 1 && strlen(name) > 6 && !strcmp(name + strlen(name) - 6, ".param")) read_start(k, &of);
-    else if (e->c.step > 1 && recording_read(&k->reference, e->c.step - 1, &before) == OK)
-        (void)kept_whole(&before, name, &of.before);
-    e->before = of.before;
-    if (e->before.n != e->y.n) whole_fini(&e->before);
-    kept_fini(&before);
+static void read_step(const struct check *k, int64_t step, struct kept *out) {
+    if (step >= 0) (void)recording_read(&k->reference, step, out);
     status_clear();
 }
 
@@ -96,6 +71,7 @@ static int count_ranks(const struct kept *k) {
 
 static enum status gather(const struct check *k, struct evidence *e) {
     struct whole clip;
+    const char *dot = strrchr(e->c.name, '.');
     TRY(recording_read(&k->run, e->c.step, e->run));
     TRY(recording_read(&k->reference, e->c.step, e->reference));
     TRY(kept_whole(e->run, e->c.name, &e->x));
@@ -105,16 +81,20 @@ static enum status gather(const struct check *k, struct evidence *e) {
     double most = 0;
     for (int64_t i = 0; i < e->y.n; i++) most = fmax(most, fabs(e->y.x[i]));
     e->limit = CHECK_FACTOR * e->c.scale * (most > 0 ? most : 1);
-    e->clip_factor = kept_whole(e->reference, "clip_factor", &clip) == OK ? clip.x[0] : 1;
+    e->clip_factor = kept_sibling(e->reference, "clip_factor", NULL, &clip) ? clip.x[0] : 1;
     whole_fini(&clip);
-    status_clear();
-    read_before(k, e);
+    read_step(k, e->c.step - 1, e->last);
+    read_step(k, e->c.step - 2, e->older);
+    /* a moment's is the weight, because of weight decay */
+    kept_sibling(e->last, e->c.name, dot && !strncmp(dot, ".moment", 7) ? ".param" : NULL, &e->before);
+    if (e->before.n != e->y.n) whole_fini(&e->before);
     return OK;
 }
 
 enum status suspect_first(const struct check *k, struct suspicion out[MAX_SUSPECTS], int *n) {
-    struct kept run = {0}, reference = {0};
-    struct evidence e = {.c = k->row[k->first], .run = &run, .reference = &reference};
+    struct kept of[4] = {{0}};
+    struct evidence e = {.c = k->row[k->first], .run = of, .reference = of + 1, .last = of + 2, .older = of + 3,
+                         .calls = &k->calls};
     *n = 0;
     enum status status = gather(k, &e);
     bool comparable = e.c.verdict == TENSOR_WRONG || e.c.verdict == TENSOR_APART;
@@ -122,7 +102,6 @@ enum status suspect_first(const struct check *k, struct suspicion out[MAX_SUSPEC
     whole_fini(&e.x);
     whole_fini(&e.y);
     whole_fini(&e.before);
-    kept_fini(&run);
-    kept_fini(&reference);
+    for (int i = 0; i < 4; i++) kept_fini(&of[i]);
     return status;
 }

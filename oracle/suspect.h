@@ -10,13 +10,16 @@
 enum { MAX_SUSPECTS = 3 };
 
 /* The evidence on a tensor and its step. x: the run's tensor; y: the reference's; before: the reference's of the step
- * before, for step 1 a weight of its model/. Their .x is NULL if they are not there. */
+ * before, or the weight of a moment. .x is NULL if it is not there. Step 0 of a reference has the weights of its
+ * model/, and one before it nothing. */
 struct evidence {
     struct checked c;
     struct whole x, y, before;
     struct kept *run, *reference;        /* all pieces of the step */
+    struct kept *last, *older;           /* the reference's of the step before, and of the one before that */
     double limit;                        /* largest absolute difference that rounding explains */
     int ranks;                           /* number of ranks that recorded */
+    const struct calls *calls;           /* of the run; NULL: none */
     const json_t *adamw;                 /* the reference's optimizer; NULL in tests that need none */
     double clip_factor;
 };
@@ -30,7 +33,7 @@ int suspect_all(const struct evidence *, struct suspicion out[MAX_SUSPECTS]);
 /** Suspects for the first wrong tensor of a check; *n: their number. @errors as check_recordings  @collective{none} */
 enum status suspect_first(const struct check *, struct suspicion out[MAX_SUSPECTS], int *n);
 
-/* ---- the parts ---- */
+/* ---- the parts; more in causes/causes.h ---- */
 typedef bool signature(const struct evidence *, char detail[160]);
 /* suspect_ranks.c: compares the ranks' values */
 signature suspect_unsummed, suspect_unaveraged, suspect_untied, suspect_one_rank;
@@ -43,4 +46,6 @@ signature suspect_norm_counts, suspect_unclipped, suspect_coupled_decay, suspect
 
 /** Is |x - factor y| within the limit for all elements? A factor above 1 widens the limit. */
 bool suspect_same(const struct evidence *, const double *x, const double *y, double factor);
+/** The run's difference from base over the reference's, if this is one factor for all elements, and not 0. */
+bool suspect_factor(const struct evidence *, const double *base, double *factor);
 bool suspect_ends_with(const char *name, const char *suffix);

@@ -2,6 +2,7 @@
 #include "oracle/suspect.h"
 
 #include "lib/base/sort.h"
+#include "oracle/causes/causes.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,6 +18,20 @@ bool suspect_same(const struct evidence *e, const double *x, const double *y, do
     return true;
 }
 
+bool suspect_factor(const struct evidence *e, const double *base, double *factor) {
+    double xy = 0, yy = 0;
+    for (int64_t i = 0; i < e->y.n; i++) {
+        double from = base ? base[i] : 0, y = e->y.x[i] - from;
+        xy += (e->x.x[i] - from) * y, yy += y * y;
+    }
+    double a = *factor = yy > 0 ? xy / yy : 0, limit = e->limit * fmax(1, fabs(a));
+    for (int64_t i = 0; i < e->y.n; i++) {
+        double from = base ? base[i] : 0;
+        if (!(fabs(e->x.x[i] - from - a * (e->y.x[i] - from)) <= limit)) return false;
+    }
+    return a != 0;
+}
+
 static bool is_apart(const struct evidence *e) { return e->c.verdict == TENSOR_APART; }
 
 bool suspect_zero(const struct evidence *e, char detail[160]) {
@@ -27,31 +42,46 @@ bool suspect_zero(const struct evidence *e, char detail[160]) {
 }
 
 /* ---- a constant factor ---- */
-/* The name of a factor. Two single numbers always have a factor, so for them only named factors count. */
-static const char *name_of_factor(const struct evidence *e, double a) {
-    double n = e->ranks;
+static bool is_factor(double a, double factor) { return factor != 1 && fabs(a / factor - 1) < 1e-3; }
+
+/* The factor in words, from its first letter; "": none. Two single numbers always have a factor, so for them only
+ * factors with a name count. */
+static void name_factor(const struct evidence *e, double a, char name[96]) {
+    double n = e->ranks, c = e->clip_factor;
     const struct { double factor; const char *name; } NAMED[] = {
         {n, "the number of ranks"}, {1 / n, "one by the number of ranks"}, {sqrt(n), "the root of the number of ranks"},
-        {1 / sqrt(n), "one by the root of the number of ranks"}, {e->clip_factor, "the factor of clipping"},
-        {1 / e->clip_factor, "one by the factor of clipping"}, {2, "doubled"}, {0.5, "halved"}, {-1, "its sign"}};
-    for (size_t i = 0; i < sizeof NAMED / sizeof *NAMED; i++)
-        if (NAMED[i].factor != 1 && fabs(a / NAMED[i].factor - 1) < 1e-3) return NAMED[i].name;
-    return NULL;
+        {1 / sqrt(n), "one by the root of the number of ranks"}, {c, "the factor of clipping"},
+        {1 / c, "one by the factor of clipping"},
+        {suspect_share_of_targets(e), "the share of targets that are not ignored: padding is counted in the mean"}};
+    name[0] = '\0';
+    for (size_t i = 0; i < sizeof NAMED / sizeof *NAMED && !name[0]; i++)
+        if (is_factor(a, NAMED[i].factor)) snprintf(name, 96, "%s", NAMED[i].name);
+    for (int i = 0; e->calls && i < e->calls->n_groups && !name[0]; i++) {
+        const struct call_group *g = &e->calls->group[i];
+        int label = (int)strcspn(g->label, " ");
+        if (is_factor(a, g->n_members / n))
+            snprintf(name, 96, "%d by %.0f: divided by all ranks, and not by those of %.*s?", g->n_members, n, label,
+                     g->label);
+        else if (is_factor(a, g->n_members) || is_factor(a, 1.0 / g->n_members))
+            snprintf(name, 96, "%sthe number of ranks of %.*s", a < 1 ? "one by " : "", label, g->label);
+    }
+    const char *plain = is_factor(a, 2) ? "doubled" : is_factor(a, 0.5) ? "halved" : is_factor(a, -1) ? "its sign" : "";
+    if (!name[0]) snprintf(name, 96, "%s", plain);
 }
 
 bool suspect_ratio(const struct evidence *e, char detail[160]) {
-    double xy = 0, yy = 0;
-    for (int64_t i = 0; i < e->y.n; i++) xy += e->x.x[i] * e->y.x[i], yy += e->y.x[i] * e->y.x[i];
-    double a = yy > 0 ? xy / yy : 0;
-    const char *name = name_of_factor(e, a);
-    if (is_apart(e) || a == 0 || !suspect_same(e, e->x.x, e->y.x, a) || (is_number(e) && !name)) return false;
-    snprintf(detail, 160, "%.6g times what it should be%s%s", a, name ? ": " : "", name ? name : "");
+    double a;
+    char name[96];
+    if (is_apart(e) || !suspect_factor(e, NULL, &a)) return false;
+    name_factor(e, a, name);
+    if (is_number(e) && !name[0]) return false;
+    snprintf(detail, 160, "%.6g times what it should be%s%s", a, name[0] ? ": " : "", name);
     return true;
 }
 
 /* ---- another time, another place ---- */
 bool suspect_stale(const struct evidence *e, char detail[160]) {
-    if (!e->before.x || e->before.n != e->x.n || is_number(e) || !suspect_same(e, e->x.x, e->before.x, 1)) return false;
+    if (!e->before.x || is_number(e) || !suspect_same(e, e->x.x, e->before.x, 1)) return false;
     snprintf(detail, 160, "it has the values of the step before");
     return true;
 }

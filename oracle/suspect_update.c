@@ -11,11 +11,10 @@
 static double squares_of(const struct evidence *e, const char *name, int *n_axes) {
     struct whole w;
     double sum = 0;
-    bool there = kept_whole(e->reference, name, &w) == OK;
-    for (int64_t i = 0; there && i < w.n; i++) sum += w.x[i] * w.x[i];
-    *n_axes = there ? w.box.n_axes : 0;
+    kept_sibling(e->reference, name, NULL, &w);
+    for (int64_t i = 0; w.x && i < w.n; i++) sum += w.x[i] * w.x[i];
+    *n_axes = w.x ? w.box.n_axes : 0;
     whole_fini(&w);
-    status_clear();
     return sum;
 }
 
@@ -78,27 +77,22 @@ bool suspect_unclipped(const struct evidence *e, char detail[160]) {
     return true;
 }
 
-/* The tensor's sibling, with another suffix than .param; NULL x: not there. Free it. */
-static struct whole sibling(const struct evidence *e, const char *suffix) {
-    char name[PUBLISHED_NAME_MAX + 16];
-    struct whole w = {.x = NULL};
-    const char *dot = strrchr(e->c.name, '.');
-    snprintf(name, sizeof name, "%.*s%s", (int)(dot ? dot - e->c.name : 0), e->c.name, suffix);
-    if (kept_whole(e->reference, name, &w) != OK || w.n != e->y.n) whole_fini(&w);
-    status_clear();
-    return w;
+/* Is x = y + a w, with the weight w of the step before, and more than rounding? */
+static bool has_decay(const struct evidence *e, double a) {
+    double most = 0;
+    for (int64_t i = 0; i < e->y.n; i++) {
+        double more = a * e->before.x[i];
+        if (!(fabs(e->x.x[i] - e->y.x[i] - more) <= e->limit)) return false;
+        most = fmax(most, fabs(more));
+    }
+    return most > e->limit;
 }
 
 /* Adam with decay in the gradient: the first moment has (1 - beta1) wd w more. */
 bool suspect_coupled_decay(const struct evidence *e, char detail[160]) {
-    double wd = adamw_number(e, "weight_decay"), more = (1 - beta(e, 0)) * wd;
-    if (!suspect_ends_with(e->c.name, ".moment1") || !e->before.x || e->c.step > 1 || wd == 0) return false;
-    double moved = 0;
-    for (int64_t i = 0; i < e->y.n; i++) {
-        if (!(fabs(e->x.x[i] - e->y.x[i] - more * e->before.x[i]) <= e->limit)) return false;
-        moved = fmax(moved, fabs(more * e->before.x[i]));
-    }
-    if (moved <= e->limit) return false;
+    double wd = adamw_number(e, "weight_decay");
+    if (!suspect_ends_with(e->c.name, ".moment1") || !e->before.x || e->c.step > 1) return false;
+    if (!has_decay(e, (1 - beta(e, 0)) * wd)) return false;
     snprintf(detail, 160, "weight decay, %.3g, is added to the gradient: Adam's, not AdamW's", wd);
     return true;
 }
@@ -107,38 +101,15 @@ bool suspect_coupled_decay(const struct evidence *e, char detail[160]) {
 static bool is_weight(const struct evidence *e) { return suspect_ends_with(e->c.name, ".param") && e->before.x; }
 
 bool suspect_decay(const struct evidence *e, char detail[160]) {
-    double decay = rate_of_step(e, e->c.step) * adamw_number(e, "weight_decay"), most = 0;
-    if (!is_weight(e) || decay == 0) return false;
-    for (int64_t i = 0; i < e->y.n; i++) most = fmax(most, decay * fabs(e->before.x[i]));
-    for (int sign = -1; sign <= 1; sign += 2) {
-        bool fits = most > e->limit;
-        for (int64_t i = 0; fits && i < e->y.n; i++)
-            fits = fabs(e->x.x[i] - e->y.x[i] - sign * decay * e->before.x[i]) <= e->limit;
-        if (!fits) continue;
-        snprintf(detail, 160, sign < 0 ? "it decays, and should not" : "it does not decay, and should");
-        return true;
-    }
-    return false;
-}
-
-/* The run's update / the reference's, if this is one factor for all elements. */
-static bool step_factor(const struct evidence *e, double *factor) {
-    double xy = 0, yy = 0;
-    for (int64_t i = 0; i < e->y.n; i++) {
-        double x = e->x.x[i] - e->before.x[i], y = e->y.x[i] - e->before.x[i];
-        xy += x * y, yy += y * y;
-    }
-    *factor = yy > 0 ? xy / yy : 0;
-    for (int64_t i = 0; i < e->y.n; i++) {
-        double should = e->before.x[i] + *factor * (e->y.x[i] - e->before.x[i]);
-        if (!(fabs(e->x.x[i] - should) <= e->limit * fmax(1, *factor))) return false;
-    }
-    return yy > 0 && *factor != 0;
+    double decay = rate_of_step(e, e->c.step) * adamw_number(e, "weight_decay");
+    bool less = is_weight(e) && has_decay(e, decay), more = is_weight(e) && has_decay(e, -decay);
+    if (less || more) snprintf(detail, 160, more ? "it decays, and should not" : "it does not decay, and should");
+    return less || more;
 }
 
 bool suspect_rate(const struct evidence *e, char detail[160]) {
     double factor, rate = rate_of_step(e, e->c.step);
-    if (!is_weight(e) || !step_factor(e, &factor)) return false;
+    if (!is_weight(e) || !suspect_factor(e, e->before.x, &factor)) return false;
     const char *whose = "";
     if (fabs(factor * rate / rate_of_step(e, e->c.step + 1) - 1) < 1e-3) whose = ", the next step's";
     if (fabs(factor * rate / rate_of_step(e, e->c.step - 1) - 1) < 1e-3) whose = ", that of the step before";
@@ -158,10 +129,11 @@ static bool makes(const struct evidence *e, const struct whole *m, const struct 
 }
 
 static bool another_adam(const struct evidence *e, const struct adam *wrong, int n, int *which) {
-    struct whole m = sibling(e, ".moment1"), v = sibling(e, ".moment2");
+    struct whole m = {.x = NULL}, v = m;
     double wd = e->y.box.n_axes > 1 ? adamw_number(e, "weight_decay") : 0;
-    bool found = false;
-    for (*which = 0; m.x && v.x && *which < n && !found; ++*which) found = makes(e, &m, &v, wrong[*which], wd);
+    bool found = false, there = is_weight(e) && kept_sibling(e->reference, e->c.name, ".moment1", &m) &&
+                                kept_sibling(e->reference, e->c.name, ".moment2", &v) && m.n == e->y.n && v.n == m.n;
+    for (*which = 0; there && *which < n && !found; ++*which) found = makes(e, &m, &v, wrong[*which], wd);
     --*which;
     whole_fini(&m);
     whole_fini(&v);
@@ -174,7 +146,7 @@ bool suspect_bias_correction(const struct evidence *e, char detail[160]) {
     const struct adam WRONG[] = {{1, 1, eps}, {c1, 1, eps}, {1, c2, eps}};
     static const char *const WHICH[] = {"neither moment is", "the second moment is not", "the first moment is not"};
     int which;
-    if (!is_weight(e) || !another_adam(e, WRONG, 3, &which)) return false;
+    if (!another_adam(e, WRONG, 3, &which)) return false;
     snprintf(detail, 160, "%s corrected for having begun with 0", WHICH[which]);
     return true;
 }
@@ -187,7 +159,7 @@ bool suspect_epsilon(const struct evidence *e, char detail[160]) {
     int which;
     for (int i = 0; i < N; i++) wrong[i] = (struct adam){c1, c2, EPS[i]};
     wrong[N] = (struct adam){c1, c2, adamw_number(e, "eps") / sqrt(c2)};
-    if (!is_weight(e) || !another_adam(e, wrong, N + 1, &which)) return false;
+    if (!another_adam(e, wrong, N + 1, &which)) return false;
     if (which == N) snprintf(detail, 160, "epsilon is added before the second moment is corrected");
     else snprintf(detail, 160, "epsilon is %g, and not %g", wrong[which].eps, adamw_number(e, "eps"));
     return true;

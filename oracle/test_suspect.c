@@ -14,7 +14,7 @@ enum { N = 8, SIZE = N * N * N };
  * a vector. Clipping by a half. */
 struct world {
     struct evidence e;
-    struct kept run, reference;
+    struct kept run, reference, last, older;
     double x[SIZE], y[SIZE], before[SIZE], gradient[N * N], m[N * N], v[N * N];
     json_t *adamw;
 };
@@ -56,11 +56,20 @@ static void begin(const char *name, int n_axes) {
     add(&w.reference, "layer.weight.moment1", 0, 2, w.m);
     add(&w.reference, "layer.weight.moment2", 0, 2, w.v);
     w.e = (struct evidence){.c = {.step = 2, .name = name, .verdict = TENSOR_WRONG}, .limit = 1e-7, .ranks = 2,
-                            .run = &w.run, .reference = &w.reference, .adamw = w.adamw, .clip_factor = 0.4};
+                            .run = &w.run, .reference = &w.reference, .last = &w.last, .older = &w.older,
+                            .adamw = w.adamw, .clip_factor = 0.4};
     w.e.x = (struct whole){name, b, w.x, n, 0, 0, 0, 0};
     w.e.y = (struct whole){name, b, w.y, n, 0, 0, 0, 0};
     if (strstr(name, ".param") || strstr(name, ".moment"))
         w.e.before = (struct whole){name, b, w.before, n, 0, 0, 0, 0};
+}
+
+static void end(void) {
+    kept_fini(&w.run);
+    kept_fini(&w.reference);
+    kept_fini(&w.last);
+    kept_fini(&w.older);
+    json_decref(w.adamw);
 }
 
 /* The first suspect is this one, and its detail says `word`; id NULL: there is none. */
@@ -71,9 +80,7 @@ static void assert_suspect(const char *id, const char *word) {
     if (id && !n) fail_msg("no suspect, and %s should be", id);
     if (id && strcmp(out[0].id, id)) fail_msg("suspects %s (%s), and not %s", out[0].id, out[0].detail, id);
     if (id && !strstr(out[0].detail, word)) fail_msg("%s says %s, and not %s", id, out[0].detail, word);
-    kept_fini(&w.run);
-    kept_fini(&w.reference);
-    json_decref(w.adamw);
+    end();
 }
 
 TEST(test_noise_is_no_suspect) {
@@ -152,6 +159,88 @@ TEST(test_ranks_that_were_never_summed) {
     assert_suspect("one rank", "rank 1");
 }
 
+/* ranks[]: what each of four ranks has; NULL: nothing. */
+static void hold(const double *of_rank[4]) {
+    begin("layer.weight.grad", 2);
+    w.e.c.verdict = TENSOR_APART, w.e.ranks = 4;
+    for (int r = 0; r < 4; r++)
+        if (of_rank[r]) add(&w.run, "layer.weight.grad", r, 2, of_rank[r]);
+    memcpy(w.x, of_rank[0], N * N * sizeof *w.x);
+}
+
+/* Two by two ranks, whose gradients must be averaged over ranks (0, 2) and (1, 3), are averaged over (0, 1), (2, 3). */
+TEST(test_a_sum_over_other_ranks) {
+    double part[2][N * N], other[N * N];
+    begin("layer.weight.grad", 2);
+    for (int i = 0; i < N * N; i++) part[0][i] = w.y[i] + draw(5, i), part[1][i] = w.y[i] - draw(5, i);
+    end();
+    hold((const double *[]){part[0], part[0], part[1], part[1]});
+    assert_suspect("wrong group", "4 ranks have 2 values of it, and the mean of these is right");
+    hold((const double *[]){part[0], part[1], part[0], part[1]});
+    assert_suspect("wrong group", "4 ranks have 2 values of it, and the mean of these is right");
+    for (int i = 0; i < N * N; i++) other[i] = part[1][i] + 0.1 * draw(6, i);
+    hold((const double *[]){part[0], part[0], part[1], other});
+    assert_suspect(NULL, "");
+}
+
+/* A row-parallel weight's two shards are added to each other: both ranks have the sum. */
+TEST(test_a_sum_over_shards) {
+    for (int spoiled = 0; spoiled < 2; spoiled++) {
+        begin("layer.weight.grad", 2);
+        for (int i = 0; i < N * N / 2; i++) w.x[i] = w.x[i + N * N / 2] = w.y[i] + w.y[i + N * N / 2];
+        if (spoiled) w.x[5] = w.x[5 + N * N / 2] += 0.1;
+        for (int r = 0; r < 2; r++) {
+            struct kept_piece p = {.box = {2, {N, N}, {r * N / 2, 0}, {N / 2, N}}, .rank = r, .parts = 1};
+            snprintf(p.name, sizeof p.name, "layer.weight.grad");
+            memcpy(kept_add(&w.run, &p), w.x, N * N / 2 * sizeof *w.x);
+        }
+        assert_suspect(spoiled ? NULL : "wrong group", "2 different parts; these are the sum of the right");
+    }
+}
+
+TEST(test_divided_by_all_ranks_and_not_by_those_of_a_group) {
+    struct call_group dp = {.label = "dp (ranks 0, 2)", .n_members = 2};
+    const struct calls calls = {.group = &dp, .n_groups = 1};
+    for (int right = 0; right < 2; right++) {
+        begin("layer.weight.grad", 2);
+        w.e.ranks = 8, w.e.calls = &calls;
+        for (int i = 0; i < N * N; i++) w.x[i] *= right ? 0.3 : 0.25;
+        assert_suspect("ratio", right ? "0.3 times" : "2 by 8: divided by all ranks, and not by those of dp?");
+    }
+    begin("layer.weight.grad", 2);
+    w.e.ranks = 8, w.e.calls = &calls;
+    for (int i = 0; i < N * N; i++) w.x[i] *= 2;
+    assert_suspect("ratio", "the number of ranks of dp");
+}
+
+/* ---- padding ---- */
+static void add_numbers(const char *name, int n_axes, int64_t n, const double *values) {
+    struct kept_piece p = {.box = {n_axes, {n, 2}, {0, 0}, {n, 2}}, .parts = 1};
+    snprintf(p.name, sizeof p.name, "%s", name);
+    memcpy(kept_add(&w.run, &p), values, (size_t)box_n(&p.box) * sizeof *values);
+}
+
+TEST(test_padding_is_counted) {
+    for (int number = 0; number < 2; number++) {
+        begin(number ? "loss" : "layer.act_grad", number ? 0 : 3);
+        add_numbers("targets", 2, 2, (double[]){30, 40, 12, 40});
+        for (int i = 0; i < SIZE; i++) w.x[i] *= 42.0 / 80;
+        assert_suspect("ratio", "padding is counted in the mean");
+    }
+}
+
+TEST(test_a_mean_of_means) {
+    const double means[] = {4, 2.5}, targets[] = {30, 40, 12, 40};
+    for (int wrong = 0; wrong < 2; wrong++) {
+        begin("loss", 0);
+        add_numbers("loss_parts", 1, 2, means);
+        add_numbers("targets", 2, 2, targets);
+        w.y[0] = (30 * means[0] + 12 * means[1]) / 42 + wrong * 1e-3;
+        w.x[0] = (means[0] + means[1]) / 2;
+        assert_suspect(wrong ? NULL : "mean of means", "of 2 means, which are of 30 and other numbers");
+    }
+}
+
 TEST(test_a_tied_weight_that_is_two) {
     double other[N * N];
     begin("layer.weight.grad", 2);
@@ -165,6 +254,82 @@ TEST(test_the_step_before) {
     begin("layer.weight.param", 2);
     memcpy(w.x, w.before, sizeof w.x);
     assert_suspect("stale", "step before");
+}
+
+/* ---- weights of the step before ---- */
+static void add_weights(const char *name, int64_t rows, int64_t columns, uint64_t stream) {
+    for (int old = 0; old < 2; old++) {
+        struct kept_piece p = {.box = {columns ? 2 : 1, {rows, columns}, {0, 0}, {rows, columns}}, .parts = 1};
+        snprintf(p.name, sizeof p.name, "%s.param", name);
+        int64_t n = box_n(&p.box);
+        double *x = kept_add(old ? &w.older : &w.last, &p);
+        for (int64_t i = 0; i < n; i++) x[i] = draw(stream, i) + old * 0.01 * draw(stream + 1, i);
+    }
+}
+static double weight(const char *name, bool old, int64_t i) {
+    struct whole x;
+    char full[64];
+    snprintf(full, sizeof full, "%s.param", name);
+    assert_true(kept_sibling(old ? &w.older : &w.last, full, NULL, &x));
+    double value = x.x[i];
+    whole_fini(&x);
+    return value;
+}
+
+/* Token i has row i * 5 mod 7 of an embedding, and its position's of another. stale: bits 1 and 2; 4: the second
+ * sample alone; 8: every other row of the embedding. */
+static void embed(int stale) {
+    begin("model.drop.act", 3);
+    add_weights("tokens.weight", 7, N, 20);
+    add_weights("positions.weight", N + 1, N, 30);
+    for (int i = 0; i < SIZE; i++) {
+        int64_t row = i / N * 5 % 7, j = i % N, at = i / N % N;
+        bool here = !(stale & 4) || i / (N * N) == 1;
+        bool p = stale & 1 && here && !(stale & 8 && row % 2), q = stale & 2 && here;
+        w.y[i] = weight("tokens.weight", false, row * N + j) + weight("positions.weight", false, at * N + j);
+        w.x[i] = weight("tokens.weight", p, row * N + j) + weight("positions.weight", q, at * N + j);
+    }
+}
+
+TEST(test_rows_of_weights_of_the_step_before) {
+    for (int stale = 1; stale < 16; stale++) {
+        if (!(stale & 3)) continue;
+        embed(stale);
+        assert_suspect("stale weights", "tokens.weight.param gives as it was a step before");
+    }
+    embed(1);
+    for (int i = 0; i < SIZE; i++) w.x[i] += 0.01 * draw(9, i);
+    assert_suspect(NULL, "");
+    embed(1);
+    kept_fini(&w.older);
+    assert_suspect(NULL, "");
+}
+
+TEST(test_a_layer_of_weights_of_the_step_before) {
+    for (int turned = 0; turned < 2; turned++)
+        for (int noise = 0; noise < 2; noise++) {
+            begin("layer.act", 3);
+            add(&w.reference, "norm.act", 0, 3, w.before);
+            add_weights("layer.weight", N, N, 20);
+            add_weights("layer.bias", N, 0, 30);
+            for (int i = 0; i < SIZE; i++)
+                for (int old = 0; old < 2; old++) {
+                    double sum = weight("layer.bias", old, i % N);
+                    for (int k = 0; k < N; k++)
+                        sum += w.before[i / N * N + k] *
+                               weight("layer.weight", old, turned ? i % N * N + k : k * N + i % N);
+                    (old ? w.x : w.y)[i] = sum + old * noise * 0.01 * draw(9, i);
+                }
+            assert_suspect(noise ? NULL : "stale weights", "layer.weight.param");
+        }
+    for (int noise = 0; noise < 2; noise++) {
+        begin("layer.act", 3);
+        add_weights("layer.weight", N, 0, 20);
+        for (int i = 0; i < SIZE; i++)
+            w.x[i] = w.y[i] / weight("layer.weight", false, i % N) * weight("layer.weight", true, i % N) +
+                     noise * 0.01 * draw(9, i);
+        assert_suspect(noise ? NULL : "stale weights", "layer.weight.param");
+    }
 }
 
 TEST(test_one_place_further) {
@@ -211,9 +376,7 @@ TEST(test_what_a_wrong_part_has_instead) {
             assert_non_null(strstr(out[0].detail, "places 5 to 7 of 8 along axis 0 are wrong"));
             assert_int_equal(strstr(out[0].detail, "they are 0, as a tail") != NULL, !old && !odd);
             assert_int_equal(strstr(out[0].detail, "values of the step before") != NULL, old && !odd);
-            kept_fini(&w.run);
-            kept_fini(&w.reference);
-            json_decref(w.adamw);
+            end();
         }
 }
 
@@ -298,6 +461,10 @@ TEST(test_adam_otherwise) {
 
 TESTS(unit_test(test_noise_is_no_suspect), unit_test(test_nan_is_no_suspect), unit_test(test_factors_have_names),
       unit_test(test_ranks_that_were_never_summed), unit_test(test_a_tied_weight_that_is_two),
+      unit_test(test_a_sum_over_other_ranks), unit_test(test_a_sum_over_shards),
+      unit_test(test_divided_by_all_ranks_and_not_by_those_of_a_group), unit_test(test_padding_is_counted),
+      unit_test(test_a_mean_of_means), unit_test(test_rows_of_weights_of_the_step_before),
+      unit_test(test_a_layer_of_weights_of_the_step_before),
       unit_test(test_the_step_before), unit_test(test_one_place_further), unit_test(test_another_order),
       unit_test(test_where_it_is_wrong),
       unit_test(test_what_a_wrong_part_has_instead), unit_test(test_a_bias_too_many), unit_test(test_dropout),

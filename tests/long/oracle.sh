@@ -106,6 +106,8 @@ step 1, backward: transformer.ln_f.weight.grad|gpt|1|torch_eager|scaled|--dtype 
 step 1, backward, layer 3: transformer.h.3.attn.c_attn.bias.grad|gpt|2|torch_own|biases
 step 1, forward, layer 0: transformer.h.0.act|gpt|1|torch_own|mask
 step 1, forward, layer 0: transformer.h.0.act|gpt|1|torch_own|gelu
+step 2, forward: transformer.drop.act ~ stale weights|gpt|2|torch_own|stale
+step 1, backward: transformer.ln_f.weight.grad ~ wrong group|gpt|4|torch_own|group
 step 1, backward: transformer.ln_f.weight.grad|gpt|2|torch_ddp|sum
 step 1, backward: transformer.ln_f.act_grad|gpt|2|torch_ddp|divided-twice
 step 1, backward, layer 1: transformer.h.1.mlp.c_proj.bias.grad|gpt|2|torch_ddp|unsynced
@@ -146,6 +148,7 @@ step 1, forward: model.embed_tokens.act|modules|2|torch_tp|vocabulary
 step 1, forward, layer 1: model.layers.1.self_attn.k_proj.act|modules|2|torch_tp|heads
 step 1, norm: grad_norm|modules|2|torch_tp|local-norm
 step 1, norm: grad_norm|modules|2|torch_tp|norm-twice
+step 1, backward: lm_head.weight.grad ~ ratio|modules|4|torch_tp|world|--dp 2
 step 1, forward, layer 0: model.layers.0.post_attention_layernorm.act|modules|2|torch_cp|positions
 step 1, loss: loss|modules|2|torch_cp|own-shift
 step 1, loss: loss|modules|2|torch_cp|targets-in-order
@@ -201,7 +204,7 @@ if [[ oracle_script == *${ONLY-}* ]]; then
         rm -rf run
         script "$python" -m torch.distributed.run --nproc-per-node "$1" --master-port $((20000 + RANDOM % 20000)) \
             "${@:2}" >log 2>&1
-        script "$python" -m trivium.oracle check run mine >out 2>&1
+        script "$python" -m trivium.oracle check run "${AGAINST:-mine}" >out 2>&1
     }
     # other weights each time, and a head so small that the losses are alike
     sed '/^with record/i torch.seed(), model[0].weight.data.normal_(), model[2].weight.data.mul_(1e-3)' \
@@ -268,17 +271,22 @@ ROWS
         HOW=$how on_ranks 2 "$parallel" && grep -q '^all right: 600 tensors' out
         report "oracle_script_is_right_by_$how" $? "$(head -1 out)"
     done
-    while IFS='|' read -r wanted bug how; do
-        HOW=$how BUG=$bug on_ranks 2 "$parallel"
-        grep -qxF "first wrong: $wanted" out
+    HOW=padded script "$python" -m trivium.oracle reference padded "$parallel" >out 2>&1
+    HOW=padded AGAINST=padded on_ranks 2 "$parallel" && grep -q '^all right: 600 tensors' out
+    report oracle_script_is_right_with_padding $? "$(head -1 out)"
+    while IFS='|' read -r wanted bug how suspect reference; do
+        HOW=$how BUG=$bug AGAINST=$reference on_ranks 2 "$parallel"
+        grep -qxF "first wrong: $wanted" out && grep -q "^  suspect: $suspect" out
         report "oracle_script_names_$bug" $? "$(head -1 out)"
     done <<'ROWS'
-step 1, backward: blocks.1.up.bias.grad|unsynced|ddp
-step 1, backward: blocks.1.up.weight.grad|thousandth|ddp
-step 1, loss: loss|accumulated|accumulate
-step 1, update: lr|rate|fsdp
-step 1, update: tokens.weight.param|decay|ddp
-step 1, forward: tokens.act|neighbors|strided
+step 1, backward: blocks.1.up.bias.grad|unsynced|ddp|unaveraged
+step 1, backward: blocks.1.up.weight.grad|thousandth|ddp|ratio
+step 1, loss: loss|accumulated|accumulate|ratio
+step 1, update: lr|rate|fsdp|ratio
+step 1, update: tokens.weight.param|decay|ddp|decay
+step 1, forward: tokens.act|neighbors|strided|permuted
+step 1, loss: loss|means|padded|mean of means|padded
+step 1, loss: loss|padding|padded|ratio: .*padding is counted in the mean|padded
 ROWS
 fi
 # ---- published bugs, in the frameworks that have them ----

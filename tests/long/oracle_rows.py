@@ -2,6 +2,7 @@
 
     oracle_rows.py ADAPTERS TRIVIUM WORK MODULE...        WANTED|NAME|REFERENCE|RANKS|ADAPTER|ARGUMENTS
 
+WANTED: "right", or what check must call the first wrong one; behind it, if a suspect must be named first, " ~ SUSPECT".
 Importing PyTorch takes longer than to train the small model. So it is imported once, here, with the MODULEs, and each
 rank of each row is a fresh process forked from this one: it runs the adapter's file, with the environment that torchrun
 gives, and shares no state with other rows. WORK: where references are."""
@@ -9,6 +10,7 @@ import atexit
 import gc
 import importlib
 import os
+import re
 import runpy
 import shutil
 import socket
@@ -80,7 +82,8 @@ def verdict(trivium, reference, ok, log):
     if ok and first.startswith("all right: "):
         return "right"
     if ok and first.startswith("first wrong: "):
-        return first[len("first wrong: "):]
+        suspect = re.search("^  suspect: ([^:]*): ", said.stdout, re.M)
+        return f"{first[len('first wrong: '):]} ~ {suspect[1] if suspect else 'none'}"
     with open(log) as f:
         return f"{first}; {next((x.strip() for x in f if 'Error' in x), 'no error in its log')}"
 
@@ -98,7 +101,7 @@ def main():
             os.remove("log")
         ok = run_ranks(int(ranks), "log", run_adapter, adapters, adapter, reference, "run", *arguments.split())
         said = verdict(trivium, reference, ok, "log")
-        good = said == wanted
+        good = said == wanted or " ~ " not in wanted and said.split(" ~ ")[0] == wanted
         print(f"ok {name}" if good else f"not ok {name}: check says {said}, not {wanted}", flush=True)
 
 

@@ -1,6 +1,6 @@
 """A small GPT with a tied head, as strangers write them, for tests/long/oracle.sh. HOW: ddp, named (the input is
-given by name), strided (samples are dealt one by one), accumulate (two microbatches), fsdp. SEED. BUG: one of those
-below."""
+given by name), strided (samples are dealt one by one), accumulate (two microbatches), fsdp, padded (samples end with
+targets that are ignored). SEED. BUG: one of those below."""
 import contextlib
 import os
 
@@ -68,12 +68,18 @@ data, parts = torch.Generator().manual_seed(seed), 2 if how == "accumulate" else
 with record("run", steps=3, strided=how == "strided"):
     for step in range(4):
         batch = torch.randint(64, (8, 17), generator=data)
+        if how == "padded":
+            batch[:, 1:][torch.arange(16) >= 16 - 2 * torch.arange(8)[:, None]] = -100
         own = batch[rank::ranks] if how == "strided" and bug != "neighbors" else batch.chunk(ranks)[rank]
         optimizer.zero_grad()
         for i, part in enumerate(own.chunk(parts)):
             with model.no_sync() if i < parts - 1 and ranks > 1 else contextlib.nullcontext():
-                logits = model(tokens=part[:, :-1]) if how == "named" else model(part[:, :-1])
-                loss = F.cross_entropy(logits.flatten(0, 1), part[:, 1:].flatten())
+                inputs, targets = part[:, :-1].clamp(min=0), part[:, 1:]
+                logits = model(tokens=inputs) if how == "named" else model(inputs)
+                loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+                if how == "padded" and bug != "means":
+                    n = torch.tensor([(targets >= 0).sum(), (batch[:, 1:] >= 0).sum()])
+                    loss = loss * ranks * n[0] / (batch[:, 1:].numel() if bug == "padding" else n[1])
                 (loss if bug == "accumulated" else loss / parts).backward()
         if bug == "thousandth":
             inner.blocks[1].up.weight.grad *= 1.001
@@ -81,6 +87,6 @@ with record("run", steps=3, strided=how == "strided"):
         optimizer.step()
         schedule.step()
         with torch.no_grad():
-            model(batch[:, :-1])                        # an evaluation is no part of a step
+            model(batch[:, :-1].clamp(min=0))                        # an evaluation is no part of a step
 if ranks > 1:
     dist.destroy_process_group()

@@ -4,11 +4,16 @@ seeds.
     python3 tools/oracle/false_alarms.py [N]        N runs (default 50); BUILD: where the program is
 
 Layouts are drawn by number, so that a run can be repeated. Prints each run's worst tensor as a share of its limit, and
-a histogram. Exit code 1 if any run is called wrong."""
+a histogram. Then a tensor of each run is spoiled by noise, a tenth of each element: no signature may fit. Exit code 1
+if any run is called wrong, or any noise has a suspect."""
+import array
 import collections
+import glob
 import json
 import os
 import random
+import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -40,8 +45,30 @@ def reference_of(work, model, seed):
     return folder
 
 
+def spoil(folder, draw):
+    """Noise in a tensor of the last step, the same on all ranks. Returns its name."""
+    files = sorted(glob.glob(f"{folder}/step-3/rank-*.safetensors"))
+    name = None
+    for path in files:
+        with open(path, "rb") as f:
+            n = struct.unpack("<Q", f.read(8))[0]
+            header, body = json.loads(f.read(n)), bytearray(f.read())
+        tensors = [x for x in header if x != "__metadata__"]
+        name = name or draw.choice(sorted({x.split("#")[0] for x in tensors if header[x]["shape"] != [1]}))
+        noise = random.Random(name)
+        for key in (x for x in tensors if x.split("#")[0] == name):
+            begin, end = header[key]["data_offsets"]
+            x = array.array("d" if header[key]["dtype"] == "F64" else "f", bytes(body[begin:end]))
+            body[begin:end] = array.array(x.typecode, [v * (1 + noise.gauss(0, 0.1)) for v in x]).tobytes()
+        text = json.dumps(header).encode()
+        with open(path, "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text + body)
+    return name
+
+
 def worst_of(work, number):
-    """Run `number`: its layout, the worst share of a limit, that tensor; None: the layout is refused."""
+    """Run `number`: its layout, the worst share of a limit, that tensor, check's exit code, and the suspects of noise;
+    None: the layout is refused."""
     draw = random.Random(number)
     model, seed, layout = draw.choice(list(MODELS)), draw.randrange(1, 6), draw.choice(LAYOUTS)
     precision, micro = draw.choice(["fp64", "fp32", "bf16"]), draw.choice([1, 2])
@@ -61,29 +88,34 @@ def worst_of(work, number):
         rows = json.load(f)
     share = [(r["error"] / r["scale"] / rows["factor"], r["name"], r["step"]) for r in rows["rows"]
              if r["error"] is not None and r["scale"]]
+    spoiled = spoil(folder, draw)
+    said = run(TRIVIUM, "oracle", "check", folder, reference_of(work, model, seed)).stdout
+    suspects = [(spoiled, x) for x in re.findall("^  suspect: (.*)", said, re.M)]
     subprocess.run(["rm", "-rf", folder], check=True)
-    return f"{model} seed {seed} {precision} micro {micro} {layout}", max(share), checked.returncode
+    return f"{model} seed {seed} {precision} micro {micro} {layout}", max(share), checked.returncode, suspects
 
 
 def main():
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 50
-    histogram, wrong, number, seen = collections.Counter(), 0, 0, 0
+    histogram, wrong, number, seen, noise = collections.Counter(), 0, 0, 0, []
     with tempfile.TemporaryDirectory() as work:
         while seen < n:
             number += 1
             result = worst_of(work, number)
             if result is None:
                 continue
-            what, (share, name, step), code = result
+            what, (share, name, step), code, suspects = result
             seen += 1
+            noise += [f"{number}: noise in {spoiled}: {text}" for spoiled, text in suspects]
             wrong += code != 0
             histogram[min(int(share * 10), 10)] += 1
             print(f"{number}: {what}: {100 * share:.0f}% of the limit, {name}, step {step}{'  WRONG' if code else ''}",
                   flush=True)
     for tenth in range(11):
         print(f"{10 * tenth:3d}% {'and more' if tenth == 10 else f'to {10 * tenth + 10}%'}: {histogram[tenth]}")
-    print(f"{seen} correct runs, {wrong} of them called wrong")
-    return wrong > 0
+    print(*noise, sep="\n", end="\n" if noise else "")
+    print(f"{seen} correct runs, {wrong} of them called wrong; {len(noise)} suspects of noise")
+    return wrong > 0 or len(noise) > 0
 
 
 if __name__ == "__main__":

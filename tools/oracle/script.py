@@ -30,6 +30,7 @@ except ImportError:                                     # in a checkout: a file 
 
 PHASES = {"loss": "loss", "grad_norm": "norm", "clip_factor": "norm", "act": "forward", "act_grad": "backward",
           "grad": "backward"}                           # others: update
+EVIDENCE = ("loss_parts", "targets")                    # not compared
 
 
 def in_a_group():
@@ -69,6 +70,7 @@ class ScriptRecorder(Recorder):
         self.options, self.share, self.active, self.inside = options, share, True, False
         self.names_of = {p: plain_name(name) for name, p in root.named_parameters()}
         self.sizes, self.acts, self.losses, self.calls_of = [], [], [], collections.Counter()
+        self.targets = []
         self.order, self.left_out, self.numbers = {}, set(), {}
         self.states, self.rates, self.adam = {}, [], {}
         labels = {plain_name(name + ".")[:-1] or "output": module for name, module in root.named_modules()}
@@ -167,9 +169,13 @@ class ScriptRecorder(Recorder):
             (k, n), total = self.share, torch.tensor([sum(self.losses)], dtype=torch.float64)
             self.keep("loss", total / n, [0], [1], [k, n] if n > 1 else None)
             self.order.setdefault("loss")
+            if len(self.losses) == len(self.targets):
+                at, means = k * len(self.losses), torch.tensor(self.losses, dtype=torch.float64) * len(self.losses)
+                self.keep("loss_parts", means, [at], [n * len(means)])
+                self.keep("targets", torch.tensor(self.targets, dtype=torch.float64), [at, 0], [n * len(means), 2])
         self.rates.append(self.numbers.get("lr", 0))
         super().step(self.states, **self.numbers)
-        self.sizes, self.acts, self.losses, self.numbers = [], [], [], {}
+        self.sizes, self.acts, self.losses, self.targets, self.numbers = [], [], [], [], {}
         self.active = self.n < self.options.steps
         if not self.active:
             if self.left_out:
@@ -180,7 +186,7 @@ class ScriptRecorder(Recorder):
 
     def head(self):
         made = [*self.order, "grad_norm", "clip_factor", "lr"]
-        made += [x for x in dict.fromkeys(x.split("#")[0] for x in self.kept) if x not in made]
+        made += [x for x in dict.fromkeys(x.split("#")[0] for x in self.kept) if x not in (*made, *EVIDENCE)]
         rank = {"forward": 0, "loss": 1, "backward": 2, "norm": 3, "update": 4}
         rows = [{"name": x, "phase": PHASES.get(x.rpartition(".")[2], "update")} for x in made
                 if x in {y.split("#")[0] for y in self.kept}]
@@ -231,6 +237,11 @@ class Script:
 
     def after_optimizer(self, optimizer, args, kwargs):
         self.stepped = self.stepped or bool(self.recorder and self.recorder.active and self.recorder.sizes)
+
+    def before_loss(self, inputs, target, weight=None, size_average=None, ignore_index=-100, *_, **__):
+        """cross_entropy: how many targets it ignores is evidence where a loss is wrong."""
+        if self.recorder and self.recorder.active and not target.is_floating_point():
+            self.recorder.targets.append((int((target != ignore_index).sum()), target.numel()))
 
     def before_backward(self, tensors):
         numbers = [t.detach() for t in tensors_in([tensors]) if t.numel() == 1]
@@ -290,6 +301,7 @@ def record(folder="run", steps=5, *, strided=False, share=None, place=None):
                                      script.before_forward(module, (inputs, named))))
         stack.enter_context(replaced(torch.autograd, "backward", lambda tensors, *_, **__:
                                      script.before_backward(tensors)))
+        stack.enter_context(replaced(torch.nn.functional, "cross_entropy", script.before_loss))
         stack.enter_context(replaced(clip_grad, "_clip_grads_with_norm_", clipping))
         if shake:
             stack.enter_context(Shaking(shake))

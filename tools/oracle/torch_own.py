@@ -3,6 +3,8 @@
     torchrun --nproc-per-node 2 torch_own.py REFERENCE RUN [--dtype fp64|fp32|bf16] [--plant BUG]
 
 NAMES says what its modules are called in the reference. Each rank trains on its own share of the batch."""
+import contextlib
+
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -15,6 +17,8 @@ BUGS = {
     "biases": "the biases of queries, keys and values are left out of the averages",
     "mask": "a position sees the next one, too",
     "gelu": "the exact GELU, and not GPT-2's",
+    "stale": "the forward pass of a rank has its own part of the rows new, and others of the step before",
+    "group": "gradients are averaged over pairs of ranks, and not over all (needs four)",
 }
 NAMES = {"tokens": "transformer.wte", "positions": "transformer.wpe", "embedded": "transformer.drop",
          "blocks.*": "transformer.h.*", "blocks.*.norm1": "transformer.h.*.ln_1",
@@ -55,11 +59,25 @@ class GPT(nn.Module):
         return self.norm(x) @ self.tokens.weight.T
 
 
-def average(a, model):
+def average(a, model, group):
     for name, p in model.named_parameters():
         if a.ranks > 1 and not (a.plant == "biases" and name.endswith("qkv.bias")):
-            dist.all_reduce(p.grad)
-            p.grad /= a.ranks
+            dist.all_reduce(p.grad, group=group)
+            p.grad /= dist.get_world_size(group)
+
+
+@contextlib.contextmanager
+def gathered_early(a, model, before):
+    """before: the weights of the step before, which become those of this step."""
+    now = [p.detach().clone() for p in model.parameters()]
+    for p, old, new in zip(model.parameters(), before, now):
+        own = slice(a.rank * len(p) // a.ranks, (a.rank + 1) * len(p) // a.ranks)
+        p.data.copy_(old)
+        p.data[own] = new[own]
+    yield
+    for p, old, new in zip(model.parameters(), before, now):
+        p.data.copy_(new)
+        old.copy_(new)
 
 
 def main():
@@ -69,15 +87,20 @@ def main():
     reference.copy_into(model, NAMES)
     recorder = Recorder(a.run, reference, model, names=NAMES, dtype=a.dtype, rank=a.rank, by="own model, torch")
     optimizer = reference.optimizer(model.parameters())
+    group = None
+    if a.plant == "group":
+        group = [dist.new_group([first, first + 1]) for first in range(0, a.ranks, 2)][a.rank // 2]
+    before = [p.detach().clone() for p in model.parameters()]
     for n, (tokens, targets) in enumerate(reference.batches()):
         optimizer.zero_grad()
         mean = torch.zeros((), dtype=torch.float64)
-        for x, y, _, parts in own_microbatches(a, recorder, tokens, targets):
-            with autocast(a):
-                loss = cross_entropy(model(x), y) / parts
-            loss.backward()
-            mean += loss.detach() / a.ranks
-        average(a, model)
+        with gathered_early(a, model, before) if a.plant == "stale" else contextlib.nullcontext():
+            for x, y, _, parts in own_microbatches(a, recorder, tokens, targets):
+                with autocast(a):
+                    loss = cross_entropy(model(x), y) / parts
+                loss.backward()
+                mean += loss.detach() / a.ranks
+        average(a, model, group)
         recorder.gradients()
         if a.ranks > 1:
             dist.all_reduce(mean)

@@ -24,6 +24,7 @@ BUGS = {
     "heads": "ranks have each other's heads of keys",
     "local-norm": "each rank clips by the norm of its own shards",
     "norm-twice": "squares are summed over ranks, also of what all ranks have",
+    "world": "gradients are divided by the number of all ranks, and not of those with other samples (needs --dp 2)",
 }
 
 
@@ -96,6 +97,9 @@ def main():
     recorder.watch("model.embed_tokens", model.model.embed_tokens)      # as its sum over ranks
     for module in [*model.model.layers, model] if a.dp > 1 else []:
         fully_shard(module, mesh=mesh["dp"])
+        if a.plant == "world":
+            module.set_gradient_divide_factor(a.ranks)
+            module.set_force_sum_reduction_for_comms(True)          # gloo cannot multiply on its way
     optimizer = reference.optimizer(model.parameters(), foreach=False)
     own = reference.global_batch // a.dp
     start_at = mesh.get_local_rank("dp") * own

@@ -1,0 +1,287 @@
+/* Causes that other tensors show: sums over other ranks than should be, weights of the step before, and targets that
+ * are ignored. */
+#include "oracle/causes/causes.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- a sum over other ranks ---- */
+/* Pieces of the tensor. first_like[i]: the first piece with piece i's values, wherever they lie. A sum over a group
+ * gives its members the same values, so these pieces are a class. n 0: pieces of several sizes, or summands. */
+struct pieces { const struct evidence *e; const struct kept_piece *of; int n, *first_like; };
+
+static const double *values(const struct pieces *p, int i) { return p->e->run->values + p->of[i].at; }
+
+static bool are_alike(const struct pieces *p, int i, int j) {
+    for (int64_t k = 0, n = box_n(&p->of[0].box); k < n; k++)
+        if (!(fabs(values(p, i)[k] - values(p, j)[k]) <= p->e->limit)) return false;
+    return true;
+}
+
+static bool are_of_one_place(const struct pieces *p, int i, int j) {
+    return !memcmp(&p->of[i].box, &p->of[j].box, sizeof p->of->box);
+}
+
+static struct pieces pieces_of(const struct evidence *e) {
+    int first;
+    struct pieces p = {.e = e, .n = kept_find(e->run, e->c.name, &first)};
+    p.of = e->run->piece + first;
+    p.first_like = calloc((size_t)p.n + 1, sizeof *p.first_like);
+    for (int i = 0; p.first_like && i < p.n; i++) {
+        if (p.of[i].parts > 1 || box_n(&p.of[i].box) != box_n(&p.of[0].box)) p.n = 0;
+        else while (p.first_like[i] < i && !are_alike(&p, p.first_like[i], i)) p.first_like[i]++;
+    }
+    if (!p.first_like) p.n = 0;
+    return p;
+}
+
+/* Does piece i come first among those of its class, and of its place? */
+static bool is_first(const struct pieces *p, int i) {
+    int j = 0;
+    while (!(p->first_like[j] == p->first_like[i] && are_of_one_place(p, i, j))) j++;
+    return j == i;
+}
+
+/* The sum of one piece of each class at a place is `factor` times the sum of the reference over `places` places. */
+struct sum { int pieces, classes, places; double factor; };
+
+static bool sum_at(const struct pieces *p, int at, struct sum *s) {
+    int64_t n = box_n(&p->of[at].box);
+    double *u = calloc((size_t)n, sizeof *u), *v = calloc((size_t)n, sizeof *v), uv = 0, vv = 0;
+    *s = (struct sum){.pieces = 0};
+    for (int i = 0; u && v && i < p->n; i++) {
+        bool here = are_of_one_place(p, i, at), in_class = p->first_like[i] == p->first_like[at];
+        s->pieces += here;
+        if (!is_first(p, i)) continue;
+        s->classes += here, s->places += in_class;
+        for (int64_t k = 0; k < n; k++) {
+            if (here) u[k] += values(p, i)[k];
+            if (in_class) v[k] += p->e->y.x[box_place(&p->of[i].box, k)];
+        }
+    }
+    for (int64_t k = 0; u && v && k < n; k++) uv += u[k] * v[k], vv += v[k] * v[k];
+    s->factor = vv > 0 ? uv / vv : 0;
+    double limit = p->e->limit * (s->classes + s->places) * fmax(1, fabs(s->factor));
+    bool fits = s->classes * s->places > 1 && s->factor != 0 && n > 1;
+    for (int64_t k = 0; fits && k < n; k++) fits = fabs(u[k] - s->factor * v[k]) <= limit;
+    free(u);
+    free(v);
+    return fits;
+}
+
+/* One sum explains the pieces of all places. */
+static bool sum_of(const struct evidence *e, struct sum *s) {
+    struct pieces p = pieces_of(e);
+    bool fits = p.n > 1;
+    for (int i = 0; fits && i < p.n; i++)
+        if (is_first(&p, i)) fits = sum_at(&p, i, s);
+    free(p.first_like);
+    return fits;
+}
+
+static bool is_never_summed(const struct sum *s) { return s->places == 1 && s->classes == s->pieces; }
+static bool is_mean(const struct sum *s) { return fabs(s->factor / s->classes - 1) < 1e-3; }
+
+/* Ranks have the same values, so they were summed, but those are other ranks than should have been. */
+bool suspect_group(const struct evidence *e, char detail[160]) {
+    struct sum s = {.pieces = 0};
+    if (!sum_of(e, &s) || is_never_summed(&s)) return false;
+    char times[32] = "";
+    if (fabs(s.factor - 1) > 1e-3) snprintf(times, sizeof times, "%.4g times ", s.factor);
+    if (s.places == 1 && is_mean(&s))
+        snprintf(detail, 160, "%d ranks have %d values of it, and the mean of these is right", s.pieces, s.classes);
+    else if (s.places == 1)
+        snprintf(detail, 160, "%d ranks have %d values of it, and their sum is %sthe right one", s.pieces, s.classes,
+                 times);
+    else
+        snprintf(detail, 160, "ranks have the same values for %d different parts; %s %sthe sum of the right parts",
+                 s.places, s.classes > 1 ? "the sum of those of one part is" : "these are", times);
+    return true;
+}
+
+/* ---- targets that are ignored ---- */
+/* Each microbatch of each rank has its mean loss, loss_parts (n), and its numbers of targets that are not ignored, and
+ * of all: targets (n, 2). */
+double suspect_share_of_targets(const struct evidence *e) {
+    struct whole t;
+    double valid = 0, all = 0;
+    bool there = kept_sibling(e->run, "targets", NULL, &t);
+    for (int64_t i = 0; there && i + 1 < t.n; i += 2) valid += t.x[i], all += t.x[i + 1];
+    whole_fini(&t);
+    return all > 0 ? valid / all : 1;
+}
+
+/* If the means are weighted by the numbers of their targets, is the loss right? */
+bool suspect_mean_of_means(const struct evidence *e, char detail[160]) {
+    struct whole means = {.x = NULL}, targets = means;
+    double sum = 0, n = 0;
+    bool there = !strcmp(e->c.name, "loss") && kept_sibling(e->run, "loss_parts", NULL, &means) &&
+                 kept_sibling(e->run, "targets", NULL, &targets) && targets.n == 2 * means.n && means.n > 1;
+    for (int64_t i = 0; there && i < means.n; i++) sum += targets.x[2 * i] * means.x[i], n += targets.x[2 * i];
+    bool fits = there && fabs(sum / n - e->y.x[0]) <= e->limit;
+    if (fits)
+        snprintf(detail, 160, "it is the mean of %d means, which are of %.0f and other numbers of targets; weighted by "
+                 "these it is right", (int)means.n, targets.x[0]);
+    whole_fini(&means);
+    whole_fini(&targets);
+    return fits;
+}
+
+/* ---- weights of the step before ----
+ *
+ * Which weights make an activation is found in the reference. It is one of these forms, y = f(P) + Q, for a matrix or
+ * gain P, and Q of a bias, or of positions, or 0:
+ *
+ *   rows       f(P)[t] = P[r]           an embedding; r is the row that gives the reference's y
+ *   product    f(P)[t] = a[t] P         a linear layer; a is another recorded activation, P is (in, out) or (out, in)
+ *   gain       f(P)[t] = h[t] P         a norm; h = (y - Q) / P
+ *
+ * With the weights of the step before, it gives what a stale forward pass has. A rank may have a part of the weights
+ * new, its own shard, and the rest stale: so of each element P, Q, both or none may be stale. */
+
+/* A weight before this step, and a step earlier. x NULL: none. */
+struct weight { struct whole now, old; };
+
+/* of_p: [y.n] what P adds to each element of y if it is stale. */
+struct form { const struct evidence *e; struct weight p, q; int64_t width; double *of_p; };
+
+static bool read_weight(const struct evidence *e, const char *name, const char *suffix, struct weight *w) {
+    *w = (struct weight){.now = {.x = NULL}};
+    return kept_sibling(e->last, name, suffix, &w->now) && kept_sibling(e->older, name, suffix, &w->old) &&
+           w->now.n == w->old.n;
+}
+
+static void weight_fini(struct weight *w) {
+    whole_fini(&w->now);
+    whole_fini(&w->old);
+}
+
+/* Q's element for element i: of a bias (width), or of positions (T, width), where row t is of position t mod T. */
+static int64_t place_of_q(const struct form *f, int64_t i) {
+    int64_t T = f->e->y.box.n_axes > 1 ? f->e->y.box.of[1] : 1;
+    return f->q.now.n == f->width ? i % f->width : i % (T * f->width);
+}
+static double q_of(const struct form *f, int64_t i) { return f->q.now.x ? f->q.now.x[place_of_q(f, i)] : 0; }
+
+/* ---- the forms: do they make the reference's values? of_p is then set ---- */
+static bool is_row(const struct form *f, int64_t t, const double *row) {
+    for (int64_t j = 0; j < f->width; j++) {
+        int64_t i = t * f->width + j;
+        if (!(fabs(f->e->y.x[i] - q_of(f, i) - row[j]) <= f->e->limit)) return false;
+    }
+    return true;
+}
+
+static bool makes_rows(struct form *f) {
+    int64_t C = f->width, n = f->p.now.n / C;
+    for (int64_t t = 0; t < f->e->y.n / C; t++) {
+        int64_t r = 0;
+        while (r < n && !is_row(f, t, f->p.now.x + r * C)) r++;
+        if (r == n) return false;
+        for (int64_t j = 0; j < C; j++) f->of_p[t * C + j] = f->p.old.x[r * C + j] - f->p.now.x[r * C + j];
+    }
+    return true;
+}
+
+static bool makes_gain(struct form *f) {
+    for (int64_t i = 0; i < f->e->y.n; i++) {
+        double now = f->p.now.x[i % f->width], old = f->p.old.x[i % f->width];
+        if (now == 0) return false;
+        f->of_p[i] = (f->e->y.x[i] - q_of(f, i)) / now * (old - now);
+    }
+    return true;
+}
+
+static double product(const double *a, const struct whole *p, int64_t n_in, int64_t n_out, int64_t j, bool turned) {
+    double sum = 0;
+    for (int64_t k = 0; k < n_in; k++) sum += a[k] * p->x[turned ? j * n_in + k : k * n_out + j];
+    return sum;
+}
+
+static bool makes_product(struct form *f, const struct whole *a, bool turned) {
+    int64_t C = f->width, rows = f->e->y.n / C, n_in = f->p.now.n / C;
+    if (a->n != rows * n_in || f->p.now.box.of[!turned] != C) return false;
+    for (int64_t i = 0; i < f->e->y.n; i++) {
+        const double *row = a->x + i / C * n_in;
+        double now = product(row, &f->p.now, n_in, C, i % C, turned);
+        if (!(fabs(now + q_of(f, i) - f->e->y.x[i]) <= f->e->limit)) return false;
+        f->of_p[i] = product(row, &f->p.old, n_in, C, i % C, turned) - now;
+    }
+    return true;
+}
+
+/* ---- is the run's tensor made of stale weights? ---- */
+/* Differences near the limit would fit any small change, so 99% of their squares must be explained. */
+static bool is_stale(struct form *f) {
+    const struct evidence *e = f->e;
+    double squares = 0, left = 0;
+    for (int64_t i = 0; i < e->y.n; i++) {
+        double off = e->x.x[i] - e->y.x[i], p = f->of_p[i];
+        double q = f->q.now.x ? f->q.old.x[place_of_q(f, i)] - f->q.now.x[place_of_q(f, i)] : 0;
+        double nearest = fmin(fmin(fabs(off - p), fabs(off - q)), fabs(off - p - q));
+        if (!(fabs(off) <= e->limit) && !(nearest <= e->limit)) return false;
+        squares += off * off, left += fmin(nearest * nearest, off * off);
+    }
+    return left < 0.01 * squares;
+}
+
+static bool is_stale_product(struct form *f) {
+    bool found = false;
+    for (int i = 0; i < f->e->reference->n && !found; i++) {
+        struct whole a;
+        const char *name = f->e->reference->piece[i].name;
+        if (!suspect_ends_with(name, ".act") || !strcmp(name, f->e->c.name)) continue;
+        if (i && !strcmp(name, f->e->reference->piece[i - 1].name)) continue;
+        if (kept_sibling(f->e->reference, name, NULL, &a))
+            found = (makes_product(f, &a, false) || makes_product(f, &a, true)) && is_stale(f);
+        whole_fini(&a);
+    }
+    return found;
+}
+
+/* The module's own weight and bias. */
+static bool has_stale_module(struct form *f) {
+    bool found = false;
+    if (read_weight(f->e, f->e->c.name, ".weight.param", &f->p)) {
+        if (!read_weight(f->e, f->e->c.name, ".bias.param", &f->q) || f->q.now.n != f->width) weight_fini(&f->q);
+        int n_axes = f->p.now.box.n_axes;
+        if (n_axes == 1 && f->p.now.n == f->width) found = makes_gain(f) && is_stale(f);
+        if (n_axes == 2) found = is_stale_product(f);
+        weight_fini(&f->q);
+    }
+    if (!found) weight_fini(&f->p);
+    return found;
+}
+
+static bool is_matrix(const struct form *f, const struct kept_piece *p) {
+    return suspect_ends_with(p->name, ".param") && p->box.n_axes == 2 && p->box.of[1] == f->width;
+}
+
+/* Any matrix of rows, and any of positions or none. */
+static bool has_stale_rows(struct form *f) {
+    const struct kept *k = f->e->last;
+    bool found = false;
+    for (int i = 0; i < k->n && !found; i++)
+        for (int j = -1; j < k->n && !found; j++) {
+            if (!is_matrix(f, &k->piece[i]) || i == j || (j >= 0 && !is_matrix(f, &k->piece[j]))) continue;
+            if (j >= 0 && k->piece[j].box.of[0] < f->e->y.box.of[1]) continue;
+            found = read_weight(f->e, k->piece[i].name, NULL, &f->p) &&
+                    (j < 0 || read_weight(f->e, k->piece[j].name, NULL, &f->q)) && makes_rows(f) && is_stale(f);
+            weight_fini(&f->q);
+            if (!found) weight_fini(&f->p);
+        }
+    return found;
+}
+
+bool suspect_stale_weights(const struct evidence *e, char detail[160]) {
+    struct form f = {.e = e, .width = e->y.box.of[e->y.box.n_axes - 1]};
+    if (!suspect_ends_with(e->c.name, ".act") || e->y.box.n_axes < 2 || !e->last || !e->older) return false;
+    f.of_p = calloc((size_t)e->y.n, sizeof *f.of_p);
+    bool found = f.of_p && (has_stale_module(&f) || has_stale_rows(&f));
+    if (found) snprintf(detail, 160, "each wrong element is what %.100s gives as it was a step before", f.p.now.name);
+    free(f.of_p);
+    weight_fini(&f.p);
+    return found;
+}
