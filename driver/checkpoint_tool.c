@@ -1,7 +1,7 @@
 #include "driver/commands.h"
 
 #include "driver/recipe.h"
-#include "lib/base/durable.h"
+#include "lib/base/replace.h"
 #include "lib/base/option.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/checkpoint_tensor.h"

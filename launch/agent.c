@@ -16,10 +16,8 @@
 #include "launch/agent.h"
 
 #include "launch/agent_job.h"
-#include "launch/host.h"
 #include "launch/host_request.h"
 #include "launch/launch.h"
-#include "launch/lighthouse.h"
 #include "launch/next_membership.h"
 #include "launch/rank.h"
 #include "lib/base/clock.h"

@@ -2,8 +2,23 @@
  * mpirun, and communicates with it in the same way: by signals, text and an exit code. */
 #pragma once
 
+#include "launch/launch.h"
+
 /** argv: launch's own options, and PROGRAM args... Starts the ranks of PROGRAM and the spares, and waits for all of
  *  them. USR1 is forwarded to all ranks. TERM ends all ranks. A rank that ends before it has marked itself as finished
  *  ends the others; but if a signal killed it and enough are left for --elastic, these continue in a new epoch.
  *  @return the exit code: 0; a rank's first code that is not 0; 128 + a rank's signal; 1: a signal ended the agent */
 int agent_main(int argc, char **argv);
+
+/* The agent of one of several hosts (`trivium agent --meet HOST:PORT`): it starts this host's ranks at the lighthouse's
+ * request, and sends changes of this host's memory to the other hosts (host_link.h). It decides nothing. */
+
+/** @return the exit code that the lighthouse sends; 1: the connection to the lighthouse failed; 2: a bad request */
+int host_main(int argc, char **argv);
+
+/* The lighthouse: the coordinator of a job on several hosts. `launch` runs it in place of mpirun or of the agent of one
+ * host, and communicates with it in the same way: by signals, text and an exit code. */
+
+/** Run a request with --host or --hostfile: start an agent on each host, or wait for the agents; then coordinate them
+ *  until the job ends. @return the exit code, as agent_main's */
+int lighthouse_main(const struct launch_request *);

@@ -10,7 +10,7 @@
  *
  * Without the lighthouse, ranks cannot learn the members, so this host's ranks end. They end at once when the
  * connection ends, and after GIVE_UP times --heartbeat-timeout without a message, when it has long counted as dead. */
-#include "launch/host.h"
+#include "launch/agent.h"
 
 #include "launch/host_door.h"
 #include "launch/host_job.h"

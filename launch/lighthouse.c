@@ -1,7 +1,7 @@
 /* The loop of the lighthouse: it starts agents, or waits for them. The job begins when all agents are connected. Then
  * the loop handles their messages (lighthouse_members.c) until no rank is left. */
 #define _GNU_SOURCE
-#include "launch/lighthouse.h"
+#include "launch/agent.h"
 
 #include "launch/host_job.h"
 #include "launch/lighthouse_job.h"

@@ -3,7 +3,7 @@
 #include "launch/host_door.h"
 #include "launch/host_job.h"
 #include "launch/hosts.h"
-#include "launch/lighthouse.h"
+#include "launch/agent.h"
 #include "lib/base/clock.h"
 #include "tests/test.h"
 

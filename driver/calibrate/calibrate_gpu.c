@@ -1,4 +1,4 @@
-#include "driver/calibrate/calibrate_gpu.h"
+#include "driver/calibrate/calibrate_measure.h"
 
 #include "driver/compare/compare_measure.h"
 #include "lib/base/clock.h"

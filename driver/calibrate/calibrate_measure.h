@@ -1,9 +1,18 @@
 /* Calibrate's measurements (calibrate.h): the peak, rows of small models, exchanges, and the cost of a shared core. */
 #pragma once
 
-#include "driver/calibrate/calibrate_gpu.h"
 #include "lib/cost/fit.h"
+#include "lib/device/device.h"
 #include "lib/run/plan.h"
+
+/* A GPU's speeds that need no model: medians, in bytes per second. `copy` and `host_copy` count bytes read and bytes
+ * written. */
+struct gpu_speeds {
+    double copy, up, down, host_copy;
+    double launch_s;                     /* from one kernel of a full queue to the next */
+    int64_t memory_bytes, used_bytes;    /* of the GPU; used by the context and other programs */
+    int ranks;                           /* that share the GPU */
+};
 
 /* Rows of one kind: units (flops or bytes) and seconds of each row. */
 struct rates { double *units, *seconds; int n; };
@@ -41,3 +50,7 @@ struct calibration {
  *  @collective{world} @errors those of run_create and run_step; E_MEMORY, E_DATA, E_DEVICE */
 enum status calibrate_measure(const struct calibration *, struct measured *out);
 void measured_fini(struct measured *);
+
+/** Time copies and empty kernels by events of the compute stream. @param bytes of a copy
+ *  @collective{none} @errors E_MEMORY, E_DEVICE */
+enum status calibrate_gpu(const struct device *, int64_t bytes, struct gpu_speeds *out);

@@ -1,4 +1,4 @@
-#include "driver/chart/markup.h"
+#include "driver/chart/chart.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

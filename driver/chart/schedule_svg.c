@@ -2,7 +2,7 @@
  * the second direction is hatched. */
 #include "driver/chart/schedule_chart.h"
 
-#include "driver/chart/markup.h"
+#include "driver/chart/chart.h"
 #include <math.h>
 
 enum { LEFT = 74, TOP = 62, RIGHT = 26, LEGEND = 86, MAX_TITLES = 20000 };

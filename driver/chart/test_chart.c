@@ -3,7 +3,7 @@
 #define _GNU_SOURCE /* open_memstream */
 #include "tests/test.h"
 
-#include "driver/chart/markup.h"
+#include "driver/chart/chart.h"
 #include "driver/chart/schedule_chart.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "driver/report/report.h"
 
-#include "driver/chart/markup.h"
+#include "driver/chart/chart.h"
 #include "lib/base/shared.h"
 #include <errno.h>
 #include <limits.h>

@@ -2,6 +2,7 @@
 /* Slow ranks, by made-up times. */
 #include "driver/train/spike.h"
 #include "driver/train/straggler.h"
+#include "driver/train/train_asked.h"
 #include "tests/test.h"
 #include <string.h>
 
@@ -102,9 +103,50 @@ TEST(test_only_the_last_losses_count) {
     assert_close(spike_limit(&s, 1), 2 + sqrt(64.0 / 63), 1e-14);
 }
 
+enum { M = 4 };
+
+TEST(test_rank_0_counts_at_first) {
+    struct train_identity all[M] = {{1, 2, 0, 0, 0, ""}, {1, 2, 0, 0, 0, ""}, {1, 3, 0, 0, 0, ""}, {5, 2, 0, 0, 0, ""}};
+    assert_null(train_identity_differs(all, M, 0));
+    assert_null(train_identity_differs(all, M, 1));
+    assert_non_null(strstr(train_identity_differs(all, M, 2), "data"));
+    assert_non_null(strstr(train_identity_differs(all, M, 3), "options"));
+}
+
+/* Rank 0 is new, and differs from the others. */
+TEST(test_those_who_take_part_count_later) {
+    struct train_identity all[M] = {{1, 3, 7, 0, 0, ""}, {1, 2, 7, 1, 0, ""}, {1, 2, 7, 1, 0, ""}, {1, 2, 7, 0, 0, ""}};
+    assert_non_null(strstr(train_identity_differs(all, M, 0), "data"));
+    for (int r = 1; r < M; r++) assert_null(train_identity_differs(all, M, r));
+}
+
+/* A rank with a different cluster or schedule file would choose another layout. */
+TEST(test_small_files_are_compared) {
+    struct train_identity all[M] = {{1, 2, 7, 0, 4, ""}, {1, 2, 7, 1, 5, ""}, {1, 2, 7, 1, 5, ""}, {1, 2, 7, 0, 5, ""}};
+    assert_non_null(strstr(train_identity_differs(all, M, 0), "cluster"));
+    for (int r = 1; r < M; r++) assert_null(train_identity_differs(all, M, r));
+}
+
+/* Hosts may have different builds; a new rank must have the build of some rank that takes part. */
+TEST(test_a_build_is_known_or_not) {
+    struct train_identity all[M] = {{1, 2, 7, 1, 0, ""}, {1, 2, 8, 1, 0, ""}, {1, 2, 8, 0, 0, ""}, {1, 2, 9, 0, 0, ""}};
+    for (int r = 0; r < 3; r++) assert_null(train_identity_differs(all, M, r));
+    assert_non_null(strstr(train_identity_differs(all, M, 3), "build"));
+}
+
+/* Another level of x86-64 rounds differently. */
+TEST(test_levels_are_compared) {
+    struct train_identity all[M] = {{1, 2, 7, 0, 5, "x86-64-v3"}, {1, 2, 7, 1, 5, "x86-64-v4"},
+                                    {1, 2, 7, 1, 5, "x86-64-v4"}, {1, 2, 7, 0, 5, "x86-64-v4"}};
+    assert_non_null(strstr(train_identity_differs(all, M, 0), "level of x86-64"));
+    for (int r = 1; r < M; r++) assert_null(train_identity_differs(all, M, r));
+}
+
 TESTS(unit_test(test_slow_rank_is_told_after_three_windows_and_when_they_double),
       unit_test(test_one_good_window_ends_the_row), unit_test(test_ranks_are_compared_with_their_own_stage),
       unit_test(test_two_ranks_and_one), unit_test(test_inject_is_read_or_refused),
       unit_test(test_too_few_losses_have_no_limit),
       unit_test(test_the_limit_is_so_many_standard_deviations_above_the_mean),
-      unit_test(test_only_the_last_losses_count))
+      unit_test(test_only_the_last_losses_count), unit_test(test_rank_0_counts_at_first),
+      unit_test(test_those_who_take_part_count_later), unit_test(test_small_files_are_compared),
+      unit_test(test_a_build_is_known_or_not), unit_test(test_levels_are_compared))

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* syncfs */
-#include "lib/base/durable.h"
+#include "lib/base/replace.h"
 
 #include <errno.h>
 #include <fcntl.h>

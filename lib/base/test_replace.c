@@ -1,8 +1,7 @@
 /* ranks: 1  device: cpu */
 #define _GNU_SOURCE /* mkstemp */
-#include "lib/base/durable.h"
-#include "lib/base/kept.h"
 #include "lib/base/replace.h"
+#include "lib/base/kept.h"
 #include "tests/test.h"
 #include <stdlib.h>
 #include <string.h>

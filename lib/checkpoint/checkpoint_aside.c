@@ -12,7 +12,7 @@
  * exist. */
 #include "lib/checkpoint/checkpoint.h"
 
-#include "lib/base/durable.h"
+#include "lib/base/replace.h"
 #include "lib/base/log.h"
 #include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/checkpoint_lock.h"

@@ -1,6 +1,6 @@
 #include "lib/checkpoint/checkpoint_files.h"
 
-#include "lib/base/durable.h"
+#include "lib/base/replace.h"
 #include "lib/base/input.h"
 #include "lib/base/log.h"
 #include "lib/base/shared.h"

@@ -1,4 +1,4 @@
-#include "lib/checkpoint/checkpoint_gather.h"
+#include "lib/checkpoint/checkpoint_load.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

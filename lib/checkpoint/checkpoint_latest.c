@@ -7,7 +7,7 @@
  * the hidden names. The next job that writes renames it to step-N before it removes hidden folders. */
 #include "lib/checkpoint/checkpoint_latest.h"
 
-#include "lib/base/durable.h"
+#include "lib/base/replace.h"
 #include "lib/base/input.h"
 #include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/checkpoint_manifest.h"

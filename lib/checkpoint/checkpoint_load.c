@@ -2,9 +2,8 @@
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_data.h"
-#include "lib/checkpoint/checkpoint_gather.h"
-#include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/checkpoint_load.h"
+#include "lib/checkpoint/checkpoint_files.h"
 #include "lib/checkpoint/checkpoint_terms.h"
 #include <inttypes.h>
 #include <stdlib.h>

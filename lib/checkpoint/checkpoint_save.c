@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* renameat2 */
-#include "lib/base/durable.h"
+#include "lib/base/replace.h"
 #include "lib/base/log.h"
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_data.h"

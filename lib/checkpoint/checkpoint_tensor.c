@@ -1,6 +1,6 @@
 #include "lib/checkpoint/checkpoint_tensor.h"
 
-#include "lib/checkpoint/checkpoint_gather.h"
+#include "lib/checkpoint/checkpoint_load.h"
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "lib/data/clicks.h"
 
-#include "lib/base/durable.h"
+#include "lib/base/replace.h"
 #include "lib/base/shared.h"
 #include "lib/data/data_private.h"
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "lib/data/data_write.h"
 
-#include "lib/base/durable.h"
+#include "lib/base/replace.h"
 #include "lib/base/shared.h"
 #include "lib/data/megatron.h"
 #include <errno.h>

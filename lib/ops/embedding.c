@@ -1,6 +1,5 @@
 #include "lib/ops/embedding.h"
 #include "lib/ops/cost.h"
-#include "lib/ops/embedding_sort.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"
 

@@ -10,5 +10,11 @@
 #pragma once
 
 #include "lib/ops/op.h"
+#include <stdint.h>
 
 extern const struct op op_embedding;
+
+/** Bytes of the scratch of the weight gradient on a GPU: the R positions of the batch, sorted by their token's row of
+ *  the table. int32 position[R], and start[V + 1]: row k's positions, in ascending order, are position[start[k] ..
+ *  start[k + 1] - 1]. */
+static inline int64_t embedding_sort_bytes(int64_t R, int64_t V) { return (R + V + 1) * (int64_t)sizeof(int32_t); }
