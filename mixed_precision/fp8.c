@@ -1,4 +1,4 @@
-/* fp8 with delayed scaling.
+/* fp8 with delayed scaling, and formats with a scale for each block (the end of this comment).
  *
  * Idea: products of 8-bit operands run twice as fast as products of 16-bit operands, and inputs that backward keeps
  * take half the memory. E4M3 has 3 bits of mantissa and a range of 2^-9 .. 448; E5M2 has 2 bits and 2^-16 .. 57344. So
@@ -30,9 +30,24 @@
  * What breaks: a maximum over only some ranks, because ranks then round differently, without any error. If an amax is
  * infinite, all ranks skip the step, as with fp16, and the history does not change.
  *
- * Source: Micikevicius et al. 2022, "FP8 formats for deep learning"; NVIDIA TransformerEngine, DelayedScaling. */
+ * Recipes with block scales (lib/ops/block.h has the formats, lib/ops/fp8.h which blocks a product reads):
+ *
+ *   mxfp8        all operands in E4M3, 32 numbers a scale        mxfp8-e5m2   the same, gradients in E5M2
+ *   mxfp4        all operands in E2M1, 32 numbers a scale        nvfp4        E2M1, 16 numbers a scale, 16 x 16 of W
+ *
+ * The scales are those of the present numbers, and yet the same in all layouts, because no block has numbers of two
+ * ranks or microbatches. So mxfp8 and mxfp4 have no amax, no history and no exchange, and never skip a step. nvfp4 has
+ * a second level, the scale of a tensor. NVIDIA takes the amax of the present tensor, which is a microbatch on a rank.
+ * Here it is the delayed one, as for fp8, so that layouts agree. In 4 bits dy is rounded stochastically, because
+ * rounding to nearest loses most small gradients, always in the same direction. The draws are those of the number's
+ * place in the step. NVIDIA's recipe also multiplies the operands of dW by a random Hadamard matrix, and keeps some
+ * layers in bf16; this one does neither.
+ *
+ * Source: Micikevicius et al. 2022, "FP8 formats for deep learning"; NVIDIA TransformerEngine, DelayedScaling; for
+ * blocks also Rouhani et al. 2023, "Microscaling data formats for deep learning", and the sources of block.h. */
 #include "mixed_precision/fp8.h"
 
+#include "lib/base/rng.h"
 #include "lib/ops/fp8.h"
 #include "lib/ops/linear.h"
 #include "lib/run/run.h"
@@ -48,15 +63,34 @@
 static const struct option OPTIONS[] = {
     {"fp8", OPTION_BOOL, "off", 0, 0, NULL, "",
      "linear layers multiply in fp8 (E4M3, gradients E5M2) with delayed scaling", "precision", AT(on)},
+    {"fp8-recipe", OPTION_CHOICE, "delayed", 0, 0, "delayed|mxfp8|mxfp8-e5m2|mxfp4|nvfp4", "",
+     "fp8: instead of that, a scale for each block of 32 numbers (mx) or 16, and 8 or 4 bits", "precision", AT(recipe)},
+    {"fp8-block-scale", OPTION_CHOICE, "up", 0, 0, "up|down", "",
+     "fp8: powers of two so large that no number saturates (NVIDIA), or the next below (OCP)", "precision",
+     AT(block_scale)},
+    {"fp8-stochastic", OPTION_BOOL, "on", 0, 0, NULL, "", "fp8: gradients in 4 bits are rounded up or down by chance",
+     "precision", AT(stochastic)},
     {"fp8-history", OPTION_INT, "16", 1, 4096, NULL, "steps",
      "fp8: a scale follows the largest amax of the last N steps", "precision", AT(history)},
     {"fp8-margin", OPTION_INT, "0", 0, 16, NULL, "", "fp8: scales leave room for numbers 2^N times the largest amax",
      "precision", AT(margin)},
 };
 
-static bool fp8_wanted(const struct plan *plan) { return fp8_options(plan)->on; }
+static bool has_blocks(const struct plan *plan) { return fp8_options(plan)->recipe != FP8_DELAYED; }
+static bool has_tensor_scales(const struct plan *plan) {
+    return !has_blocks(plan) || fp8_options(plan)->recipe == FP8_NVFP4;
+}
+static const char *recipe_name(const struct plan *plan) {
+    static const char *const names[] = {"delayed", "mxfp8", "mxfp8-e5m2", "mxfp4", "nvfp4"};
+    return names[fp8_options(plan)->recipe];
+}
+
+static bool fp8_wanted(const struct plan *plan) { return fp8_options(plan)->on || has_blocks(plan); }
 
 static enum status fp8_check(const struct plan *plan) {
+    if (!fp8_options(plan)->on)
+        return FAIL(E_CONFIG, "fp8-recipe=%s is a recipe of fp8, and fp8=off; use fp8 on, or fp8-recipe delayed",
+                    recipe_name(plan));
     if (plan->device == PLAN_DEVICE_CUDA && plan->precision == PRECISION_FP64)
         return FAIL(E_CONFIG,
                     "fp8 on device=cuda sums in fp32, and precision=fp64; use precision bf16 or fp32, or device cpu, "
@@ -76,18 +110,18 @@ static enum status fp8_check(const struct plan *plan) {
 static int number_of(int weight) { return N_FP8_TENSORS * weight; }
 
 /* If x is dropped after forward, its code is, too: casting again is cheaper than keeping the code. */
-static int add_code_slot(struct program *p, const char *block, int x) {
+static int add_code_slot(struct program *p, const char *block, int x, const char *what) {
     char name[NAME_MAX_LEN];
     const char *dot = strchr(p->slots[x].name, '.');
-    snprintf(name, sizeof name, "%.30s.fp8", dot ? dot + 1 : p->slots[x].name);
+    snprintf(name, sizeof name, "%.30s.%s", dot ? dot + 1 : p->slots[x].name, what);
     int code = program_add_slot(p, block, name);
     p->slots[code].replay = p->slots[x].replay;
     return code;
 }
 
-static void cast_input(struct program *p, int at) {
+static void cast_to_fp8(struct program *p, int at) {
     struct step *linear = &p->steps[at];
-    int x = linear->in[0], block = linear->block, code = add_code_slot(p, p->blocks[block].name, x);
+    int x = linear->in[0], block = linear->block, code = add_code_slot(p, p->blocks[block].name, x, "fp8");
     linear->op = &op_linear_fp8;
     linear->in[0] = code;
     linear->fp8 = (struct fp8_rule){.first = number_of(linear->weight[0])};
@@ -96,10 +130,39 @@ static void cast_input(struct program *p, int at) {
     program_insert(p, at, &cast);
 }
 
+/* ---- the same by blocks: c, s = cast_blocks(x); y = linear_blocks(x, c, s) ---- */
+static struct block_rule rule_of(const struct plan *plan, const struct program *p, int weight) {
+    const struct fp8_options *o = fp8_options(plan);
+    bool nv = o->recipe == FP8_NVFP4, bits4 = nv || o->recipe == FP8_MXFP4;
+    struct block_rule r = {.scales = {.first = number_of(weight)}, .square = nv, .stochastic = bits4 && o->stochastic,
+                           .stream = rng_stream(p->params[weight].name)};
+    r.operand.element = bits4 ? FP4_E2M1 : FP8_E4M3;
+    r.operand.size = nv ? 16 : 32;
+    r.operand.scale = nv ? BLOCK_SCALE_E4M3 : o->block_scale == FP8_SCALE_UP ? BLOCK_SCALE_UP : BLOCK_SCALE_DOWN;
+    r.gradient = r.operand;
+    if (o->recipe == FP8_MXFP8_E5M2) r.gradient.element = FP8_E5M2;
+    return r;
+}
+
+static void cast_to_blocks(const struct plan *plan, struct program *p, int at) {
+    int x = p->steps[at].in[0], block = p->steps[at].block;
+    const char *name = p->blocks[block].name;
+    int code = add_code_slot(p, name, x, "code"), scale = add_code_slot(p, name, x, "scale");
+    struct step *linear = &p->steps[at];
+    linear->op = &op_linear_blocks;
+    linear->n_in = 3, linear->in[1] = code, linear->in[2] = scale;
+    linear->blocks = rule_of(plan, p, linear->weight[0]);
+    struct step cast = {.op = &op_cast_blocks, .n_in = 1, .n_out = 2, .in = {x}, .out = {code, scale}, .block = block,
+                        .parts = 1, .blocks = linear->blocks};
+    program_insert(p, at, &cast);
+}
+
 static enum status fp8_rewrite(const struct plan *plan, struct program *p) {
-    (void)plan;
-    for (int i = p->n_steps - 1; i >= 0; i--)
-        if (p->steps[i].op == &op_linear && p->blocks[p->steps[i].block].is_layer) cast_input(p, i);
+    for (int i = p->n_steps - 1; i >= 0; i--) {
+        if (p->steps[i].op != &op_linear || !p->blocks[p->steps[i].block].is_layer) continue;
+        if (has_blocks(plan)) cast_to_blocks(plan, p, i);
+        else cast_to_fp8(p, i);
+    }
     return OK;
 }
 
@@ -110,7 +173,7 @@ static int64_t array_bytes(const struct program *p) {
 }
 
 static enum status fp8_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
-    (void)plan;
+    if (!has_tensor_scales(plan)) return OK;
     if (c->schedule->validates)
         return FAIL(E_CONFIG,
                     "fp8 sets its scales between two steps, and with optim-sync=validate the next one has begun by "
@@ -126,6 +189,7 @@ struct fp8 {
     const struct program *program;
     int n;                               /* tensors: number_of(params) */
     int history;                         /* steps */
+    bool levels;                         /* nvfp4: scales of tensors whose blocks have scales, too */
     double margin, targets;              /* 2^margin; target tokens in the global batch */
     double *scale;                       /* [n], of this step */
     double *amax, *noted;                /* [n], of this step: this rank's, in device memory; all ranks', pinned */
@@ -137,7 +201,8 @@ struct fp8 {
 /* The scale is rounded to a float, so that kernels in fp32 and in fp64 use the same number. */
 static double scale_of(const struct fp8 *f, int i) {
     bool is_dy = i % N_FP8_TENSORS == FP8_DY;
-    double most = 0, first = is_dy ? f->targets : 1, largest = is_dy ? FP8_E5M2_MAX : FP8_E4M3_MAX;
+    double most = 0, first = is_dy ? f->targets : 1;
+    double largest = f->levels ? FP8_E4M3_MAX * FP4_E2M1_MAX : is_dy ? FP8_E5M2_MAX : FP8_E4M3_MAX;
     for (int h = 0; h < f->history; h++) most = fmax(most, f->past[i * f->history + h]);
     return most > 0 ? (double)(float)fmin(largest / (most * f->margin), FLT_MAX) : first;
 }
@@ -194,23 +259,32 @@ static enum status agree_on_scales(struct run *r, void *self, const struct event
 static void tell_steps(struct program *p, const struct fp8 *f) {
     for (int i = 0; i < p->n_steps; i++) {
         struct step *s = &p->steps[i];
-        if (s->op->rule != RULE_FP8) continue;
+        if (s->op->rule != RULE_FP8 && s->op->rule != RULE_BLOCKS) continue;
         s->fp8.scale = f->scale;
         s->fp8.amax = f->amax;
     }
 }
 
+static enum status supported(const struct run *r) {
+    if (!has_blocks(&r->plan)) return fp8_supported(r->device);
+    if (r->device->kind == DEVICE_CPU) return OK;
+    return FAIL(E_CONFIG, "fp8-recipe=%s is emulated on a CPU, and device=cuda has no kernels for it; use device cpu, "
+                "or fp8-recipe delayed", recipe_name(&r->plan));
+}
+
 static enum status fp8_attach(struct run *r, void **self) {
     const struct fp8_options *o = fp8_options(&r->plan);
+    TRY(supported(r));
+    if (!has_tensor_scales(&r->plan)) return OK;
     int n = n_tensors(&r->program);
     struct fp8 *f = *self = malloc(sizeof *f);
     if (!f) return FAIL(E_MEMORY, "no memory for fp8's state");
-    *f = (struct fp8){.program = &r->program, .n = n, .history = (int)o->history, .margin = ldexp(1, (int)o->margin),
+    *f = (struct fp8){.program = &r->program, .n = n, .history = (int)o->history, .levels = has_blocks(&r->plan),
+                      .margin = ldexp(1, (int)o->margin),
                       .targets = (double)r->plan.global_batch * (double)model_targets(&r->plan),
                       .scale = calloc((size_t)n, sizeof *f->scale),
                       .past = calloc((size_t)n * (size_t)o->history, sizeof *f->past)};
     if (!f->scale || !f->past) return FAIL(E_MEMORY, "no memory for %d amax of %d steps", n, f->history);
-    TRY(fp8_supported(r->device));
     TRY(r->device->pin(r->device, n * (int64_t)sizeof *f->noted, (void **)&f->noted));
     TRY(run_take_comm(r, array_bytes(&r->program), (void **)&f->amax));
     TRY(r->device->clear(r->device, f->amax, array_bytes(&r->program)));

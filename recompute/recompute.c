@@ -63,7 +63,8 @@ static void mark_selective(const struct plan *plan, struct program *p, const str
     if (materialised && s->op == &op_attention_materialised)
         for (int k = 1; k < s->n_out; k++) p->slots[s->out[k]].replay = true;
     if (!materialised && is_cheap(s->op)) p->slots[s->out[0]].replay = true;
-    if (s->op == &op_cast_fp8 && p->slots[s->in[0]].replay) p->slots[s->out[0]].replay = true;
+    bool casts = s->op == &op_cast_fp8 || s->op == &op_cast_blocks;
+    for (int k = 0; casts && k < s->n_out; k++) p->slots[s->out[k]].replay |= p->slots[s->in[0]].replay;
 }
 
 /* Mark all outputs of the step, except decisions (kept_out) and, if not output_too, the block's output. */

@@ -6,7 +6,7 @@
 
 const char *dtype_name(enum dtype d) {
     static const char *const names[N_DTYPES] = {"fp64", "fp32", "bf16", "fp16", "int32", "uint8",
-                                                "fp8_e4m3", "fp8_e5m2"};
+                                                "fp8_e4m3", "fp8_e5m2", "fp4_e2m1"};
     return (unsigned)d < N_DTYPES ? names[d] : "unknown";
 }
 
@@ -91,6 +91,7 @@ double dtype_get(const void *x, enum dtype d, int64_t i) {
     case FP16: return (double)fp16_to_float(((const uint16_t *)x)[i]);
     case FP8_E4M3: return (double)e4m3_to_float(((const uint8_t *)x)[i]);
     case FP8_E5M2: return (double)e5m2_to_float(((const uint8_t *)x)[i]);
+    case FP4_E2M1: return (double)e2m1_to_float(((const uint8_t *)x)[i / 2] >> 4 * (i % 2) & 15);
     case INT32: return (double)((const int32_t *)x)[i];
     default: return (double)((const uint8_t *)x)[i];
     }

@@ -1,5 +1,5 @@
 /* Element types. Ops compute fp64 and fp32 in the same type; bf16 and fp16 are only stored, computed in fp32, and
- * rounded once. fp8 is only for operands of products (lib/ops/linear_fp8.h). */
+ * rounded once. fp8 and fp4 are only for operands of products (lib/ops/fp8.h, lib/ops/). */
 #pragma once
 
 #include <stddef.h>
@@ -13,12 +13,14 @@
 #define DTYPE_FUNCTION static inline
 #endif
 
-enum dtype { FP64, FP32, BF16, FP16, INT32, UINT8, FP8_E4M3, FP8_E5M2, N_DTYPES };
+enum dtype { FP64, FP32, BF16, FP16, INT32, UINT8, FP8_E4M3, FP8_E5M2, FP4_E2M1, N_DTYPES };
 
+/* Two numbers of FP4_E2M1 share a byte, the first in its lower half: a tensor has half as many bytes (type_bytes). */
 static inline size_t dtype_size(enum dtype d) {
     return d == FP64 ? 8 : d == FP32 || d == INT32 ? 4 : d == BF16 || d == FP16 ? 2 : 1;
 }
-const char *dtype_name(enum dtype); /* "fp64", "fp32", "bf16", "fp16", "int32", "uint8", "fp8_e4m3", "fp8_e5m2" */
+/* "fp64", "fp32", "bf16", "fp16", "int32", "uint8", "fp8_e4m3", "fp8_e5m2", "fp4_e2m1" */
+const char *dtype_name(enum dtype);
 static inline int dtype_is_fp8(enum dtype d) { return d == FP8_E4M3 || d == FP8_E5M2; }
 
 /** Are all n elements finite? */
@@ -130,9 +132,22 @@ DTYPE_FUNCTION uint8_t e5m2_from_float(float x) {
     return fp8_round(x, 21, 112, 0x1p7f, 0x1p-14f, (float)FP8_E5M2_MAX, 0x7bu);
 }
 
-/** Convert n elements of `from` to `to`, which do not overlap. Not for INT32 / UINT8. */
+/* E2M1, the 4 bits of MXFP4 and NVFP4: 1 sign, 2 exponent (bias 1), 1 mantissa bit; no infinity and no NaN. Larger
+ * numbers saturate. A tie goes to the code that is even. Not for NaN. */
+#define FP4_E2M1_MAX 6.0
+static inline float e2m1_to_float(uint8_t x) {
+    static const float numbers[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    return x & 8 ? -numbers[x & 7] : numbers[x & 7];
+}
+static inline uint8_t e2m1_from_float(float x) {
+    float a = dtype_float_of(dtype_bits_of(x) & 0x7fffffffu);
+    int code = (a > 0.25f) + (a >= 0.75f) + (a > 1.25f) + (a >= 1.75f) + (a > 2.5f) + (a >= 3.5f) + (a > 5);
+    return (uint8_t)(code | (int)(dtype_bits_of(x) >> 28 & 8));
+}
+
+/** Convert n elements of `from` to `to`, which do not overlap. Not for INT32, UINT8 and FP4_E2M1. */
 void dtype_convert(void *to, enum dtype to_type, const void *from, enum dtype from_type, int64_t n);
 
-/** Read one element as double, or write it from double, at index i. */
+/** Read one element as double, or write it from double, at index i. FP4_E2M1 is only read. */
 double dtype_get(const void *x, enum dtype, int64_t i);
 void dtype_set(void *x, enum dtype, int64_t i, double value);

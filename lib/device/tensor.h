@@ -65,7 +65,9 @@ bool axis_same(const struct axis *, const struct axis *);
 bool shape_same(const struct shape *, const struct shape *);
 
 static inline int64_t type_n(const struct type *t) { return shape_n(&t->shape); }
-static inline int64_t type_bytes(const struct type *t) { return shape_n(&t->shape) * (int64_t)dtype_size(t->dtype); }
+static inline int64_t type_bytes(const struct type *t) {
+    return shape_n(&t->shape) * (int64_t)dtype_size(t->dtype) / (t->dtype == FP4_E2M1 ? 2 : 1);
+}
 
 /** "(B 4, T 64, H 2/4@2, D 32)": a sharded axis shows n/global@first. Writes at most `size` bytes with the final 0. */
 void shape_print(const struct shape *, char *text, size_t size);

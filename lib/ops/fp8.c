@@ -62,6 +62,18 @@ struct fp8_work fp8_work(const struct call *call, enum row_kind kind) {
     return w;
 }
 
+/* On the CPU both operands are widened. CUDA has no kernels for blocks yet; a plan has room for codes and scales. */
+struct fp8_work blocks_work(const struct call *call, enum row_kind kind) {
+    struct gemm g = linear_gemm(call, kind);
+    const struct block_rule *rule = &call->step->blocks;
+    double size = (double)dtype_size(g.ab_dtype), a = (double)(g.m * g.k), b = (double)(g.k * g.n);
+    bool cuda = call->on == DEVICE_CUDA;
+    struct fp8_work w = {.a = arena_align_on(call->on, gemm_work(&g, call->on, call->n_threads))};
+    w.b = w.a + arena_align_on(call->on, (int64_t)(cuda ? block_bytes(&rule->gradient, a) : size * a));
+    w.bytes = w.b + (int64_t)(cuda ? block_bytes(&rule->operand, b) : size * b);
+    return w;
+}
+
 static int64_t linear_fp8_work(const struct call *call, enum row_kind kind) { return fp8_work(call, kind).bytes; }
 
 /* A cast reads numbers in the model's dtype and writes codes. W is cast for y and dx, dy for dx and dW; dW also

@@ -10,6 +10,8 @@
 kernel CPU(cast_fp8_forward);
 kernel CPU(linear_fp8_forward), CPU(linear_fp8_backward_input), CPU(linear_fp8_backward_weight);
 
+fp8_amax_kernel CPU(fp8_note_amax);
+
 #if defined ELEM_fp64
 static inline float narrowed(real x) { return dtype_float_to_odd(x); }
 static const real LARGEST = DBL_MAX;
@@ -32,7 +34,7 @@ static double amax_of(const elem *x, int64_t n) {
     return odd ? (double)INFINITY : (double)most;
 }
 
-static void note_amax(const struct call *call, enum fp8_tensor t, const elem *x, int64_t n) {
+void CPU(fp8_note_amax)(const struct call *call, enum fp8_tensor t, const void *x, int64_t n) {
     double *amax = call->step->fp8.amax + call->step->fp8.first + t, here = call->training ? amax_of(x, n) : 0;
     if (here > *amax) *amax = here;
 }
@@ -43,7 +45,7 @@ enum status CPU(cast_fp8_forward)(const struct call *call) {
     uint8_t *code = call->out[0].data;
     const real s = (real)fp8_scale(call, FP8_X);
     int64_t n = type_n(call->in[0].type);
-    note_amax(call, FP8_X, x, n);
+    CPU(fp8_note_amax)(call, FP8_X, x, n);
 #pragma omp parallel for simd
     for (int64_t i = 0; i < n; i++) code[i] = e4m3_from_float(narrowed(s * load(x[i])));
     return OK;
@@ -57,7 +59,7 @@ static void widen(elem *to, const uint8_t *code, int64_t n) {
 /* to[i] = the value of x[i]'s code: cast x, and widen the code again. */
 static void cast(const struct call *call, enum fp8_tensor t, const elem *x, int64_t n, elem *to) {
     const real s = (real)fp8_scale(call, t);
-    note_amax(call, t, x, n);
+    CPU(fp8_note_amax)(call, t, x, n);
 #pragma omp parallel for simd
     for (int64_t i = 0; i < n; i++) {
         float scaled = narrowed(s * load(x[i]));

@@ -8,6 +8,7 @@ enum dtype op_dtype(const struct call *call) {
 
 enum dtype op_product_dtype(const struct call *call) {
     enum dtype first = call->in[0].type->dtype;
+    if (call->step->op->rule == RULE_BLOCKS) return call->step->blocks.operand.element;
     return first == FP8_E4M3 ? first : op_dtype(call);
 }
 

@@ -51,6 +51,7 @@ struct step {
         struct rope_rule rope;
         struct scale_rule scale;
         struct fp8_rule fp8;
+        struct block_rule blocks;                        /* begins with fp8 */
         struct moe_rule moe;
     };
 };
@@ -204,7 +205,8 @@ struct op {
  *  of weight[0]. */
 enum dtype op_dtype(const struct call *);
 
-/** The dtype of the operands of the step's products: fp8 if in[0] has codes, else op_dtype. It sets their speed. */
+/** The dtype of the operands of the step's products: that of their codes, if they are cast to codes, else op_dtype. It
+ *  sets their speed. */
 enum dtype op_product_dtype(const struct call *);
 
 /** Run one row's kernel, on call->device. @errors those of the kernel; E_CONFIG: this op has no kernel for the dtype on

@@ -3,10 +3,11 @@
 #pragma once
 
 #include "lib/device/tensor.h"
+#include "lib/ops/block.h"
 
 enum op_rule {
     RULE_NONE, RULE_DROPOUT, RULE_ATTENTION, RULE_NORM, RULE_HEAD, RULE_GATHER, RULE_RESHARD, RULE_ROPE, RULE_FP8,
-    RULE_MOE, RULE_SCALE
+    RULE_MOE, RULE_SCALE, RULE_BLOCKS
 };
 
 /* add_position, bias_dropout_residual (dropout.h). */
@@ -75,4 +76,14 @@ struct fp8_rule {
     int first;
     const double *scale;
     double *amax;
+};
+
+/* cast_blocks, linear_blocks (fp8.h): the formats of x and W, and of dy. scales: as above; only NVFP4 has this second
+ * level. square: a scale of W is of size x size numbers, so that y and dx have the same codes. stochastic: dy is
+ * rounded by draws from this stream. */
+struct block_rule {
+    struct fp8_rule scales;
+    struct block_format operand, gradient;
+    bool square, stochastic;
+    uint64_t stream;
 };

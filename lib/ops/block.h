@@ -1,0 +1,69 @@
+/* Block-scaled formats: a block of 16 or 32 numbers has one scale, and codes of 8 or 4 bits.
+ *
+ *   number = code x scale                          MXFP8: E4M3 or E5M2; MXFP4: E2M1. 32 numbers, scale 2^n (E8M0)
+ *   number = code x scale / tensor                 NVFP4: E2M1. 16 numbers, scale in E4M3; `tensor` is one fp32
+ *
+ * With m the largest magnitude of the block, c the largest number of the codes' format, and 2^k the power of two in c:
+ *
+ *   E8M0, down (OCP)      scale = 2^(floor(log2 m) - k)               numbers above c scale saturate
+ *   E8M0, up (NVIDIA)     scale = the least 2^n with m <= c 2^n       none saturates
+ *   E4M3                  scale = e4m3(m / c x tensor), in fp32       tensor = 448 x 6 / the tensor's largest magnitude
+ *
+ * E8M0 goes from 2^-127 to 2^127; a scale beyond is the last one. Codes are rounded to nearest, ties to even, and
+ * saturate; or by draws: up with a probability equal to the distance to the neighbor below. So the mean of many
+ * stochastic roundings is the number itself, if it is not above the largest.
+ *
+ * A block with a number that is not finite has the scale NaN, and is NaN in all its numbers: E2M1 has neither NaN nor
+ * infinity. The standard leaves this to the implementation.
+ *
+ * Codes are one byte each here; in memory two E2M1 share a byte (block_pack).
+ *
+ * Source: OCP Microscaling Formats (MX) Specification v1.0, 2023, sections 5 and 6.3; Mishra et al. 2025, "Recipes for
+ * pre-training LLMs with MXFP8" (arXiv 2506.08027: up); NVIDIA 2025, "Pretraining large language models with NVFP4"
+ * (arXiv 2509.25149, appendix C). */
+#pragma once
+
+#include "lib/device/dtype.h"
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum block_scale { BLOCK_SCALE_DOWN, BLOCK_SCALE_UP, BLOCK_SCALE_E4M3 };
+/* element: FP8_E4M3, FP8_E5M2 or FP4_E2M1. size: numbers in a row that share a scale */
+struct block_format { enum dtype element; int size; enum block_scale scale; };
+
+enum { BLOCK_MOST = 16 * 16 };           /* numbers that share a scale: 32 in a row, or 16 x 16 of a weight in NVFP4 */
+
+/** The scale's code of a block with this largest magnitude, finite or not. tensor: 1 without a second level. Pure */
+uint8_t block_scale_code(const struct block_format *, double most, double tensor);
+
+/** Cast n <= BLOCK_MOST numbers that share a scale.
+ *  @param draws (n) uniform 32-bit words, for stochastic rounding; NULL: to nearest
+ *  @param code (n), *scale: written */
+void block_cast(const struct block_format *, double tensor, int n, const double *x, const uint32_t *draws,
+                uint8_t *code, uint8_t *scale);
+
+/** The numbers of n codes, times `tensor`: exact in double, and in fp32. */
+void block_values(const struct block_format *, int n, const uint8_t *code, uint8_t scale, double *value);
+
+/** The number of a scale's code; of an element's. */
+double block_scale_value(const struct block_format *, uint8_t scale);
+double block_element_value(enum dtype element, uint8_t code);
+/** The largest number of an element's format. */
+double block_element_most(enum dtype element);
+
+/** Bytes of n numbers: codes and scales. */
+static inline double block_bytes(const struct block_format *f, double n) {
+    return n * ((f->element == FP4_E2M1 ? 0.5 : 1) + 1.0 / f->size);
+}
+/** Bytes of n codes (n is even for E2M1). */
+static inline int64_t block_code_bytes(enum dtype element, int64_t n) { return element == FP4_E2M1 ? n / 2 : n; }
+/** Codes to the bytes that they take in memory, and back. n is even for E2M1. */
+void block_pack(enum dtype element, int n, const uint8_t *code, uint8_t *bytes);
+void block_unpack(enum dtype element, int n, const uint8_t *bytes, uint8_t *code);
+
+#ifdef __cplusplus
+}
+#endif
