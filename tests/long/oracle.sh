@@ -41,7 +41,7 @@ row() {
     local kind=torch name
     name="oracle_$4$(printf '_%s' "$2" "$3" "${@:5}" | tr -d ' -')"
     [[ $name == *${ONLY-}* ]] || return 0
-    case $4 in deepspeed_zero | megatron_core | hf_tp | hf_ep) kind=$4 ;; esac
+    case $4 in deepspeed_zero | megatron_core | megatron_moe | hf_tp | hf_ep) kind=$4 ;; esac
     echo "$1|$name|$2|$3|$4|${*:5}" >>"rows.$kind"
 }
 
@@ -78,6 +78,9 @@ for dtype in fp64 fp32 bf16; do
         row right modules $ranks hf_tp --dtype $dtype
         for tp in 1 2; do row right experts $ranks hf_ep --dtype $dtype --tp $tp; done
         [ $dtype != fp32 ] || row right modules $ranks megatron_core
+        for axis in ep cp; do
+            [ $dtype = fp64 ] || row right experts $ranks megatron_moe --dtype $dtype --$axis $ranks
+        done
         for stage in 1 2 3; do
             [ $dtype = fp64 ] || row right gpt $ranks deepspeed_zero --dtype $dtype --stage $stage
         done
@@ -86,6 +89,7 @@ for dtype in fp64 fp32 bf16; do
     row right modules 4 torch_cp --dtype $dtype --dp 2
     row right experts 2 hf_ep --dtype $dtype --tp 2 --how all_reduce
     row right experts 4 hf_ep --dtype $dtype --tp 2 --ep 4
+    [ $dtype = fp64 ] || row right experts 4 megatron_moe --dtype $dtype --ep 2 --cp 2
     row right gpt 2 torch_pp --dtype $dtype --schedule interleaved
 done
 row right gpt 1 torch_eager --dtype fp16
@@ -171,6 +175,19 @@ step 1, update, layer 0: transformer.h.0.ln_1.weight.param|gpt|2|deepspeed_zero|
 step 1, backward: transformer.wte.weight.grad|gpt|2|deepspeed_zero|tied|--stage 2
 step 1, forward: transformer.drop.act|gpt|2|deepspeed_zero|same-samples|--stage 2
 step 2, update: lr|gpt|2|deepspeed_zero|late-rate|--stage 2
+step 1, backward, layer 1: model.layers.1.block_sparse_moe.experts.0.w2.weight.grad|experts|4|megatron_moe|experts-apart|--ep 2
+step 1, backward, layer 1: model.layers.1.block_sparse_moe.experts.0.w2.weight.grad|experts|2|megatron_moe|experts-mixed|--ep 2
+step 1, backward, layer 1: model.layers.1.block_sparse_moe.experts.0.w2.weight.grad|experts|2|megatron_moe|experts-local|--ep 2
+step 1, forward, layer 0: model.layers.0.act|experts|2|megatron_moe|swapped|--ep 2
+step 1, backward, layer 1: model.layers.1.block_sparse_moe.gate.weight.grad|experts|2|megatron_moe|router-apart|--ep 2
+step 1, forward, layer 0: model.layers.0.act|experts|2|megatron_moe|softmax-first|--ep 2
+step 1, backward, layer 1: model.layers.1.block_sparse_moe.gate.weight.grad|experts|2|megatron_moe|gates-cut|--ep 2
+step 1, norm: grad_norm|experts|2|megatron_moe|norm-local|--ep 2
+step 1, norm: grad_norm|experts|2|megatron_moe|norm-twice|--ep 2
+step 1, forward, layer 0: model.layers.0.act|experts|2|megatron_moe|positions|--cp 2
+step 1, forward, layer 0: model.layers.0.act|experts|2|megatron_moe|zigzag|--cp 2
+step 1, backward, layer 1: model.layers.1.self_attn.k_proj.weight.grad|experts|2|megatron_moe|keys-kept|--cp 2
+step 1, backward: lm_head.weight.grad|experts|2|megatron_moe|cp-apart|--cp 2
 step 1, norm: grad_norm|modules|2|megatron_core|norm-twice
 step 1, norm: grad_norm|modules|2|megatron_core|local-norm
 step 1, forward, layer 0: model.layers.0.act|modules|2|megatron_core|gate-up
@@ -184,6 +201,7 @@ train "$python" hf_tp accelerate transformers.integrations.tensor_parallel "${mo
 train "$python" hf_ep transformers.distributed.expert_parallel transformers.models.mixtral.modeling_mixtral
 train "$zero" deepspeed_zero deepspeed "${models[@]}"
 train "$zero" megatron_core megatron.core.models.gpt.gpt_model "${models[@]}"
+train "$zero" megatron_moe megatron.core.recompute megatron.core.models.gpt.gpt_model "${models[@]}"
 # ---- a script as it is: the page's, with what stands there (docs/oracle.md) ----
 # shellcheck disable=SC2016 # the page's marks
 if [[ oracle_script == *${ONLY-}* || oracle_published == *${ONLY-}* ]]; then
