@@ -106,15 +106,18 @@ static struct room room_of(const struct program *p, const struct muon_rounds *ro
     for (int i = 0; i < rounds->n; i++) {
         const struct muon_round *r = &rounds->round[i];
         const int64_t element = (int64_t)dtype_size(r->shape.dtype);
-        x.buffer = max64(x.buffer, arena_align(muon_round_room(r) * element));
-        x.gram = max64(x.gram, arena_align(newton_schulz_gram(&r->shape)));
-        x.gemm = max64(x.gemm, arena_align(newton_schulz_work(&r->shape, p->device, p->n_threads, p->plain_gemm)));
+        const int64_t gemm = newton_schulz_work(&r->shape, p->device, p->n_threads, p->plain_gemm);
+        x.buffer = max64(x.buffer, arena_align_on(DEVICE_CUDA, muon_round_room(r) * element));
+        x.gram = max64(x.gram, arena_align_on(DEVICE_CUDA, newton_schulz_gram(&r->shape)));
+        x.gemm = max64(x.gemm, arena_align_on(DEVICE_CUDA, gemm));
     }
     return x;
 }
 
-enum { NUMBERS = 4, NUMBER_BYTES = 256 };    /* 2 of newton_schulz; 1 or NaN, the multiplier of a step; its root */
-static int64_t work_bytes(struct room x) { return x.gram + x.gemm + NUMBER_BYTES; }
+/* Four numbers: 2 of newton_schulz; 1 or NaN, the multiplier of a step; and its root. A library's workspace begins at a
+ * multiple of ARENA_ALIGN_CUDA, at which the memory of a technique need not begin. */
+enum { NUMBER_BYTES = ARENA_ALIGN_CUDA };
+static int64_t work_bytes(struct room x) { return x.gram + x.gemm + NUMBER_BYTES + ARENA_ALIGN_CUDA; }
 
 static enum status muon_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     struct muon_rounds rounds;
@@ -226,14 +229,13 @@ static enum status place(struct run *r, struct muon *m) {
     void *comm, *work;
     TRY(run_take_comm(r, 2 * x.buffer, &comm));
     TRY(run_take_work(r, TIER_DEVICE, work_bytes(x), &work));
-    double *numbers = work;
+    char *aligned = (char *)work + (ARENA_ALIGN_CUDA - (uintptr_t)work % ARENA_ALIGN_CUDA) % ARENA_ALIGN_CUDA;
     m->at = comm, m->spare = m->at + x.buffer;
-    m->usable = numbers + 2;
     m->memory = (struct newton_schulz){.n_threads = r->program.n_threads, .plain = r->program.plain_gemm,
-                                       .gram = (char *)work + NUMBER_BYTES, .numbers = numbers,
-                                       .gemm_work = (char *)work + NUMBER_BYTES + x.gram,
-                                       .reduce_work = r->reduce_work};
-    return OK;
+                                       .gram = aligned + NUMBER_BYTES, .numbers = (double *)aligned,
+                                       .gemm_work = aligned + NUMBER_BYTES + x.gram, .reduce_work = r->reduce_work};
+    m->usable = m->memory.numbers + 2;
+    return r->device->clear(r->device, comm, 2 * x.buffer);          /* what no round writes counts as written, too */
 }
 
 static enum status muon_attach(struct run *r, void **self) {

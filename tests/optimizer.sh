@@ -1,7 +1,7 @@
 #!/bin/bash
-# SGD from the command line: what holds for AdamW in every layout holds for it, too. Layouts and offloads make the
-# losses of one rank; a run goes on from a checkpoint in another layout; another optimizer's checkpoint, and options
-# that SGD does not read, are refused in a line.
+# SGD and Muon from the command line: what holds for AdamW in every layout holds for them, too. Layouts and offloads
+# make the losses of one rank; a run goes on from a checkpoint, to the bit in the same layout, and in another one;
+# another optimizer's checkpoint, and options that are not read, are refused in a line.
 #
 # Run from the project's root. BUILD: where the program is (default: build).
 set -u -o pipefail
@@ -76,3 +76,22 @@ bytes=$("$trivium" show memory --params 1e9 --dp 1 --precision bf16 --optimizer 
     sed -n 's/.*"optim": \([0-9]*\).*/\1/p')
 if [ "$bytes" = 8000000000 ]; then echo "ok sgd_keeps_8_bytes_a_parameter"
 else echo "not ok sgd_keeps_8_bytes_a_parameter: $bytes"; fi
+
+# ---- Muon ----
+common=("${common[@]/sgd/muon}")
+common=("${common[@]/0.1/0.01}")
+digits() { grep -o '"loss":[0-9.]*' "$1.jsonl" | tail -n 2; }   # NAME: all digits of two losses
+muon=$(losses muon 1 --steps 4)
+losses both 4 --steps 4 --dp 2 --tp 2 --zero 1 --save mk --save-every 2 --keep 0 | same muon_is_that_of_one_rank "$muon"
+losses stages 4 --steps 4 --pp 2 --dp 2 --micro-batch 1 --zero 2 | same muon_of_stages_is_that_of_one_rank "$muon"
+losses again 4 --steps 4 --dp 2 --tp 2 --zero 1 --resume mk/step-00000002 >begun
+[ -s begun ] && [ "$(digits again)" = "$(digits both)" ] && echo "ok muon_goes_on_to_the_bit" ||
+    echo "not ok muon_goes_on_to_the_bit: $(cat begun)"
+losses alone 1 --steps 4 --resume mk/step-00000002 | same muon_goes_on_on_one_rank "$(tail -2 <<<"$muon")"
+losses sharded 4 --steps 4 --dp 4 --zero 3 --resume mk/step-00000002 |
+    same muon_goes_on_in_another_layout "$(tail -2 <<<"$muon")"
+resume=("$trivium" train "${common[@]:0:12}" --val-fraction 0 --steps 5 --log warn)
+refused adamw_does_not_go_on_from_muon "trained by muon, and this run is by adamw" "${resume[@]}" --resume mk
+refused muon_does_not_go_on_from_sgd "trained by sgd-momentum, and this run is by muon" \
+    "${resume[@]}" --optimizer muon --resume ck
+refused sgd_reads_no_muon_steps "use optimizer muon" "${resume[@]}" --optimizer sgd --muon-steps 3

@@ -63,6 +63,8 @@ static void check(struct plan plan, bool (*accept)(const struct difference *, do
     for (int world = comm_world_size(); world > 1; world /= 2) first++;
     for (int i = first % stride; i < N_COMPANIES && agree_all(status == OK); i += stride) {
         struct plan p = layout_in_company(plan, i);
+        if (plan.optimizer == OPTIMIZER_MUON) plan_set_word(&p, "offload", "none", 0);          /* refused */
+        if (plan.optimizer == OPTIMIZER_MUON) plan_set_word(&p, "optim-sync", "wait", 0);
         p.device = test_device()->kind == DEVICE_CUDA ? PLAN_DEVICE_CUDA : PLAN_DEVICE_CPU;
         p.comm = i / 2 % 2 && p.device == PLAN_DEVICE_CUDA ? PLAN_COMM_MPI : PLAN_COMM_AUTO;
         status = plan_settle(&p, comm_world_size());
@@ -90,6 +92,14 @@ static struct plan small_plan(enum plan_precision precision) {
 TEST(test_cuda_equals_cpu_in_fp64) {
     skip_on_cpu();
     check(small_plan(PRECISION_FP64), is_exact, 0, 0, 2);
+}
+
+/* Newton-Schulz by cuBLASLt's products, and exchanges of pieces of matrices. */
+TEST(test_muon_on_the_device_equals_cpu) {
+    skip_on_cpu();
+    struct plan p = small_plan(PRECISION_FP64);
+    p.optimizer = OPTIMIZER_MUON;
+    check(p, is_exact, 0, 1, 4);
 }
 
 /* Shared keys, rotary positions and the other ops of Llama, with both kinds of norms of queries and keys, composed. */
@@ -242,7 +252,8 @@ TEST(test_cuda_equals_cpu_within_fp16_bounds) {
     check(small_plan(PRECISION_FP16), is_close, 0x1p-11, 2, 4);
 }
 
-TESTS(unit_test(test_cuda_equals_cpu_in_fp64), unit_test(test_llama_on_the_device_equals_cpu),
+TESTS(unit_test(test_cuda_equals_cpu_in_fp64), unit_test(test_muon_on_the_device_equals_cpu),
+      unit_test(test_llama_on_the_device_equals_cpu),
       unit_test(test_bert_on_the_device_equals_cpu),
       unit_test(test_shards_of_a_sequence_on_the_device_equal_cpu),
       unit_test(test_large_heads_on_the_device_equal_cpu),
