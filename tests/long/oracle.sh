@@ -41,7 +41,7 @@ row() {
     local kind=torch name
     name="oracle_$4$(printf '_%s' "$2" "$3" "${@:5}" | tr -d ' -')"
     [[ $name == *${ONLY-}* ]] || return 0
-    case $4 in deepspeed_zero | megatron_core | megatron_moe | hf_tp | hf_ep) kind=$4 ;; esac
+    case $4 in deepspeed_zero | megatron_core | megatron_moe | hf_tp | hf_ep | torchtitan_llama) kind=$4 ;; esac
     echo "$1|$name|$2|$3|$4|${*:5}" >>"rows.$kind"
 }
 
@@ -84,6 +84,7 @@ for dtype in fp64 fp32 bf16; do
         for stage in 1 2 3; do
             [ $dtype = fp64 ] || row right gpt $ranks deepspeed_zero --dtype $dtype --stage $stage
         done
+        for tp in 1 2; do [ $dtype = fp64 ] || row right modules $ranks torchtitan_llama --dtype $dtype --tp $tp; done
     done
     row right modules 4 torch_tp --dtype $dtype --sequence on --dp 2
     row right modules 4 torch_cp --dtype $dtype --dp 2
@@ -169,6 +170,17 @@ step 1, norm: grad_norm|gpt|2|torch_pp|norm-per-stage
 step 1, norm: grad_norm|gpt|2|torch_pp|norm-twice
 step 1, forward, layer 1: transformer.h.1.act|gpt|2|torch_pp|layer-twice
 step 1, loss: loss|gpt|2|torch_pp|targets
+step 1, backward: lm_head.weight.grad|modules|2|torchtitan_llama|averaged
+step 1, loss: loss|modules|2|torchtitan_llama|own-tokens
+step 1, forward, layer 0: model.layers.0.post_attention_layernorm.act|modules|2|torchtitan_llama|scaled-rope
+step 1, forward, layer 0: model.layers.0.input_layernorm.act|modules|2|torchtitan_llama|epsilon
+step 1, forward, layer 0: model.layers.0.self_attn.q_proj.act|modules|2|torchtitan_llama|halves
+step 1, forward, layer 0: model.layers.0.mlp.gate_proj.act|modules|2|torchtitan_llama|gate-up
+step 1, forward, layer 0: model.layers.0.post_attention_layernorm.act|modules|2|torchtitan_llama|documents
+step 1, norm: grad_norm|modules|2|torchtitan_llama|local-norm
+step 1, update, layer 0: model.layers.0.input_layernorm.weight.param|modules|2|torchtitan_llama|norms-decay
+step 1, forward: model.embed_tokens.act|modules|2|torchtitan_llama|vocabulary
+step 1, forward: model.embed_tokens.act|modules|2|torchtitan_llama|same-samples
 step 1, backward: transformer.ln_f.act_grad|gpt|2|deepspeed_zero|divided-twice|--stage 2
 step 1, update: transformer.wte.weight.moment1|gpt|2|deepspeed_zero|own-clipping|--stage 2
 step 1, update, layer 0: transformer.h.0.ln_1.weight.param|gpt|2|deepspeed_zero|decay-all|--stage 2
@@ -199,6 +211,8 @@ models=(transformers.models.gpt2.modeling_gpt2 transformers.models.llama.modelin
 train "$python" torch "${models[@]}" torch.distributed.tensor.parallel torch.distributed.pipelining
 train "$python" hf_tp accelerate transformers.integrations.tensor_parallel "${models[@]}"
 train "$python" hf_ep transformers.distributed.expert_parallel transformers.models.mixtral.modeling_mixtral
+# torchtitan begins CUDA when it is imported, and no fork can do that again
+train "$zero" torchtitan_llama spmd_types "${models[@]}"
 train "$zero" deepspeed_zero deepspeed "${models[@]}"
 train "$zero" megatron_core megatron.core.models.gpt.gpt_model "${models[@]}"
 train "$zero" megatron_moe megatron.core.recompute megatron.core.models.gpt.gpt_model "${models[@]}"

@@ -1,23 +1,29 @@
 """How near do correct runs come to the limit? False alarms of `trivium oracle check`, over layouts, precisions and
 seeds.
 
-    python3 tools/oracle/false_alarms.py [N]        N runs (default 50); BUILD: where the program is
+    python3 tools/oracle/false_alarms.py [N [FIRST]]              N runs (default 50); BUILD: where the program is
+    PYTHON tools/oracle/false_alarms.py N FIRST ADAPTER...        of adapters, by a Python that has what they import
 
+FIRST: the number of the first run (default 1).
 Layouts are drawn by number, so that a run can be repeated. Prints each run's worst tensor as a share of its limit, and
 a histogram. Then a tensor of each run is spoiled by noise, a tenth of each element: no signature may fit. Exit code 1
 if any run is called wrong, or any noise has a suspect."""
 import array
 import collections
 import glob
+import importlib
 import json
 import os
 import random
 import re
+import shutil
 import struct
 import subprocess
 import sys
 import tempfile
 
+HERE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+sys.path.append(os.path.join(HERE, "tests", "long"))
 TRIVIUM = os.path.abspath(os.path.join(os.environ.get("BUILD", "build"), "trivium"))
 MODELS = {"gpt": [], "llama": ["--arch", "llama", "--kv-heads", "2", "--ffn", "64", "--tie", "off"],
           "mixtral": ["--arch", "mixtral", "--experts", "4", "--experts-per-token", "2", "--kv-heads", "2", "--ffn",
@@ -31,6 +37,18 @@ LAYOUTS = ["--dp 2", "--tp 2", "--tp 2 --sp", "--pp 2", "--cp 2", "--cp 2 --cp-b
            "--pp 2 --schedule zb-h1", "--pp 2 --schedule gpipe --dp 2", "--pp 2 --schedule interleaved --chunks 2",
            "--dp 2 --recompute full",
            "--tp 4", "--dp 2 --cp 2 --zero 3", "--recompute selective", "--tp 2 --recompute full --sp"]
+
+# models, ranks, adapter, arguments
+ADAPTERS = [words.split() for words in (
+    "gpt,llama 2 torch_fsdp", "gpt,llama 4 torch_fsdp --replicas 2", "llama 2 torch_tp", "llama 2 hf_tp",
+    "llama 4 torch_tp --sequence on --dp 2", "gpt,llama 2 torch_cp", "gpt,llama 4 torch_cp --balance none",
+    "gpt,llama 2 torch_cp --balance none --rotate alltoall", "gpt,llama 4 torch_cp --dp 2 --rotate alltoall",
+    "mixtral 2 hf_ep", "mixtral 4 hf_ep", "mixtral 4 hf_ep --tp 2", "mixtral 2 hf_ep --tp 2 --how all_reduce",
+    "gpt,llama 2 deepspeed_zero --stage 1", "gpt,llama 2 deepspeed_zero --stage 2",
+    "gpt,llama 4 deepspeed_zero --stage 3", "llama 2 torchtitan_llama", "llama 2 torchtitan_llama --tp 2",
+    "llama 4 torchtitan_llama --tp 2", "llama 4 torchtitan_llama --replicas 2")]
+SHARED = ["torch.distributed.fsdp", *(f"transformers.models.{x}.modeling_{x}" for x in ("gpt2", "llama", "mixtral"))]
+IMPORTS = {"deepspeed_zero": ["deepspeed"], "hf_ep": ["transformers.distributed.expert_parallel"]}
 
 
 def run(*words):
@@ -66,6 +84,34 @@ def spoil(folder, draw):
     return name
 
 
+def checked(what, folder, reference, draw):
+    """What was run, its worst share of a limit and that tensor, check's exit code, and suspects of noise."""
+    done = run(TRIVIUM, "oracle", "check", folder, reference, "--out", f"{folder}/page")
+    with open(f"{folder}/page/check.json") as f:
+        rows = json.load(f)
+    share = [(r["error"] / r["scale"] / rows["factor"], r["name"], r["step"]) for r in rows["rows"]
+             if r["error"] is not None and r["scale"]]
+    spoiled = spoil(folder, draw)
+    said = run(TRIVIUM, "oracle", "check", folder, reference).stdout
+    suspects = [(spoiled, x) for x in re.findall("^  suspect: (.*)", said, re.M)]
+    subprocess.run(["rm", "-rf", folder], check=True)
+    return what, max(share), done.returncode, suspects
+
+
+def of_adapter(work, number, adapters):
+    """Run `number` of these adapters."""
+    from oracle_rows import run_adapter, run_ranks
+    draw = random.Random(number)
+    models, ranks, adapter, *words = draw.choice([row for row in ADAPTERS if row[2] in adapters])
+    model, seed, micro = draw.choice(models.split(",")), draw.randrange(1, 6), draw.choice(["1", "2"])
+    precision, folder, log = draw.choice(["fp32", "bf16"]), f"{work}/run-{number}", f"{work}/log"
+    reference, what = reference_of(work, model, seed), f"{model} seed {seed} {adapter} {ranks} {' '.join(words)}"
+    words = [adapter, reference, folder, "--dtype", precision, "--micro-batch", micro, *words]
+    if not run_ranks(int(ranks), log, run_adapter, os.path.join(HERE, "tools", "oracle"), *words):
+        sys.exit(f"{what} ends with an error; {log} says: {open(log).read()[-2000:]}")
+    return checked(f"{what} {precision} micro {micro}", folder, reference, draw)
+
+
 def worst_of(work, number):
     """Run `number`: its layout, the worst share of a limit, that tensor, check's exit code, and the suspects of noise;
     None: the layout is refused."""
@@ -83,25 +129,22 @@ def worst_of(work, number):
     if done.returncode == 2:
         return None
     assert done.returncode == 0, done.stderr
-    checked = run(TRIVIUM, "oracle", "check", folder, reference_of(work, model, seed), "--out", f"{folder}/page")
-    with open(f"{folder}/page/check.json") as f:
-        rows = json.load(f)
-    share = [(r["error"] / r["scale"] / rows["factor"], r["name"], r["step"]) for r in rows["rows"]
-             if r["error"] is not None and r["scale"]]
-    spoiled = spoil(folder, draw)
-    said = run(TRIVIUM, "oracle", "check", folder, reference_of(work, model, seed)).stdout
-    suspects = [(spoiled, x) for x in re.findall("^  suspect: (.*)", said, re.M)]
-    subprocess.run(["rm", "-rf", folder], check=True)
-    return f"{model} seed {seed} {precision} micro {micro} {layout}", max(share), checked.returncode, suspects
+    what = f"{model} seed {seed} {precision} micro {micro} {layout}"
+    return checked(what, folder, reference_of(work, model, seed), draw)
 
 
 def main():
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 50
-    histogram, wrong, number, seen, noise = collections.Counter(), 0, 0, 0, []
-    with tempfile.TemporaryDirectory() as work:
+    adapters = sys.argv[3:]
+    for module in [x for a in adapters for x in [*IMPORTS.get(a, []), *SHARED]]:
+        importlib.import_module(module)                 # once; ranks are forked from here
+    histogram, wrong, seen, noise = collections.Counter(), 0, 0, []
+    number = int(sys.argv[2]) - 1 if len(sys.argv) > 2 else 0
+    work = tempfile.mkdtemp()           # a TemporaryDirectory would go when the first forked rank ends
+    try:
         while seen < n:
             number += 1
-            result = worst_of(work, number)
+            result = of_adapter(work, number, adapters) if adapters else worst_of(work, number)
             if result is None:
                 continue
             what, (share, name, step), code, suspects = result
@@ -111,6 +154,8 @@ def main():
             histogram[min(int(share * 10), 10)] += 1
             print(f"{number}: {what}: {100 * share:.0f}% of the limit, {name}, step {step}{'  WRONG' if code else ''}",
                   flush=True)
+    finally:
+        shutil.rmtree(work)
     for tenth in range(11):
         print(f"{10 * tenth:3d}% {'and more' if tenth == 10 else f'to {10 * tenth + 10}%'}: {histogram[tenth]}")
     print(*noise, sep="\n", end="\n" if noise else "")

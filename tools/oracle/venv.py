@@ -19,10 +19,11 @@ NEEDS = ["transformers", "safetensors", "numpy", "accelerate"]
 TORCH = "torch==2.15.0"
 FRAMEWORKS = ["transformers==5.24.0", "safetensors==0.8.0", "numpy==2.4.6", "einops==0.8.2", "hjson==3.1.0",
               "msgpack==1.2.4", "ninja==1.13.2", "packaging==26.4", "psutil==7.2.2", "py-cpuinfo==9.0.0",
-              "pydantic==2.14.4", "tqdm==4.70.1", "wheel"]
+              "pydantic==2.14.4", "tqdm==4.70.1", "tyro==1.0.17", "wheel"]
 MEGATRON = ["megatron-core==0.19.2", "megatron-bridge==0.6.2"] if sys.version_info >= (3, 12) else [
     "megatron-core==0.16.1"]
-WITHOUT_TORCH = ["deepspeed==0.19.8", *MEGATRON]        # else they bring torch's gigabytes of CUDA
+# else they bring torch's gigabytes of CUDA
+WITHOUT_TORCH = ["deepspeed==0.19.8", "torchtitan==0.3.0", "spmd_types==0.2.3", *MEGATRON]
 HAS_FRAMEWORKS = """import importlib.metadata as m, sys
 for name, version in (x.split("==") for x in sys.argv[1:]):
     assert m.version(name) == version, f"{name} is not {version}"
@@ -51,7 +52,7 @@ def with_frameworks():
     wanted = [HAS_FRAMEWORKS, TORCH, *WITHOUT_TORCH, FRAMEWORKS[0]]
     python = torch_python(venv=os.path.join(ROOT, "build-oracle-venv"), torch=TORCH)
     if python and not has(python, *wanted):
-        print("DeepSpeed and Megatron-Core go there, too", file=sys.stderr, flush=True)
+        print("DeepSpeed, Megatron-Core and torchtitan go there, too", file=sys.stderr, flush=True)
         pip(python, *FRAMEWORKS)
         pip(python, "--no-deps", "--no-build-isolation", *WITHOUT_TORCH)
         has(python, *wanted, check=True)
