@@ -53,6 +53,7 @@ static const struct technique *const TECHNIQUES[] = {
     &technique_server,
     &technique_local,
     &technique_dp_coded,
+    &technique_dp_noise,
     &technique_dp,
     &technique_copies,
     &technique_elastic,

@@ -61,6 +61,8 @@ enum status metrics_step(struct metrics *m, const struct metrics_row *r) {
     if (row && r->emulated) json_object_set_new(row, "emulated_links", json_true());
     if (row && r->on_disk) add_disk(row, &r->disk);
     if (row && r->experts) add_experts(row, r);
+    for (int i = 0; row && r->run && i < r->run->n_active; i++)
+        if (r->run->active[i]->report) TRY(r->run->active[i]->report(r->run, r->run->self[i], row));
     return write_row(m, row);
 }
 

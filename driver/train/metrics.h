@@ -18,6 +18,7 @@ struct metrics_row {
     bool emulated;                     /* emulated nodes or links: seconds are emulated, too */
     bool on_disk;                      /* state is offloaded to a file: disk is set */
     struct disk_traffic disk;          /* this rank's, of the step */
+    struct run *run;                   /* its techniques add keys of their own (report); NULL: none */
     bool experts;                      /* the next three are set */
     double aux_loss, expert_load, dropped;   /* as in struct run */
 };

@@ -8,7 +8,7 @@
 
 static enum status report_step(struct training *t, double step_s, const struct step_meter *step) {
     const struct plan *p = &t->setup.plan;
-    const struct run *r = &t->run;
+    struct run *r = &t->run;
     const struct step_result *x = &r->last;
     double tokens = (double)p->global_batch * (double)p->seq, flops = p->arch->flops_per_token(p);
     struct metrics_row row = {
@@ -20,7 +20,7 @@ static enum status report_step(struct training *t, double step_s, const struct s
         .skipped = r->skipped, .loss_scale = x->loss_scale, .tokens_seen = run_samples_used(r) * p->seq,
         .emulated = plan_emulates(p), .on_disk = r->disk != NULL, .disk = step->disk,
         .experts = model_options(p)->experts > 0, .aux_loss = x->aux_loss, .expert_load = x->expert_load,
-        .dropped = x->dropped};
+        .dropped = x->dropped, .run = r};
     train_note_step();
     if (!comm_is_rank_0()) return OK;
     comm_epoch_done(r->n_done);

@@ -80,6 +80,7 @@ struct technique {
     /* ---- attach: called by run_open.c ---- */
     enum status (*attach)(struct run *, void **self);                 /* subscribe; may allocate *self */
     void (*detach)(struct run *, void *self);
+    enum status (*report)(struct run *, void *self, struct json_t *row);  /* rank 0: keys of a step's metrics */
 
     /* ---- keep: called by lib/checkpoint; keeper: by driver/train ---- */
     struct json_t *(*save)(const void *self);                         /* new JSON for checkpoints, equal on all ranks */
