@@ -6,7 +6,7 @@
  *
  * Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization", algorithm 2; order of operations as
  * torch.optim.AdamW. */
-#include "lib/ops/adamw.h"
+#include "lib/ops/optimizer_factors.h"
 #include "lib/ops/optimizer_kernels.h"
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* AdamW; see adamw.c. */
-#include "lib/ops/adamw.h"
 #include "lib/ops/optimizer_cpu.h"
+#include "lib/ops/optimizer_factors.h"
 
 optimizer_cpu_kernel CPU(adamw);
 

@@ -1,6 +1,6 @@
 /* AdamW; see adamw.c, and adamw_cpu.c for the same arithmetic. */
-#include "lib/ops/adamw.h"
 #include "lib/ops/optimizer_cuda.h"
+#include "lib/ops/optimizer_factors.h"
 
 extern "C" { optimizer_cuda_launcher CUDA(adamw); }
 

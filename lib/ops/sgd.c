@@ -6,7 +6,7 @@
  *
  * Without momentum b is g, and there is no state. Source: Sutskever et al. 2013, "On the importance of initialization
  * and momentum in deep learning"; lr multiplies b and not g, as in torch.optim.SGD. */
-#include "lib/ops/sgd.h"
+#include "lib/ops/optimizer_factors.h"
 #include "lib/ops/optimizer_kernels.h"
 
 DECLARE_OPTIMIZER(sgd);

@@ -1,6 +1,6 @@
 /* SGD; see sgd.c. */
-#include "lib/ops/sgd.h"
 #include "lib/ops/optimizer_cpu.h"
+#include "lib/ops/optimizer_factors.h"
 
 optimizer_cpu_kernel CPU(sgd), CPU(sgd_plain);
 

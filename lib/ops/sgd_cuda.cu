@@ -1,6 +1,6 @@
 /* SGD; see sgd.c, and sgd_cpu.c for the same arithmetic. */
-#include "lib/ops/sgd.h"
 #include "lib/ops/optimizer_cuda.h"
+#include "lib/ops/optimizer_factors.h"
 
 extern "C" { optimizer_cuda_launcher CUDA(sgd), CUDA(sgd_plain); }
 

@@ -1,0 +1,7 @@
+/* The names of the factors of AdamW and of SGD. Only their rows and kernels include this. */
+#pragma once
+
+/* AdamW */
+enum { BETA1, ONE_MINUS_BETA1, BETA2, ONE_MINUS_BETA2, STEP_SIZE, DENOMINATOR, EPS };
+/* SGD */
+enum { MOMENTUM, LR };
