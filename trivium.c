@@ -137,6 +137,7 @@ static int with_last_word(bool wanted, int code) {
 
 int main(int argc, char **argv) {
     fill_closed();
+    trivium_version = VERSION;
     wait_briefly(argv);
     const bool last_word = getenv("TRIVIUM_LAST_WORD") != NULL; /* now: launch sets it for its ranks */
     const char *name = argc > 1 ? argv[1] : "--help";

@@ -6,6 +6,9 @@
 
 struct data_file;
 
+/** "0.2.0"; set by main. */
+extern const char *trivium_version;
+
 /** Run one rank of `trivium train [options]`; starts and leaves MPI. @collective{job} */
 int train_main(int argc, char **argv);
 

@@ -1,45 +1,12 @@
 #include "driver/commands.h"
 
 #include "driver/oracle/oracle_page.h"
+#include "oracle/causes/causes.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-static void say_how_far(const struct checked *c) {
-    switch (c->verdict) {
-    case TENSOR_APART:
-        printf("  ranks %d and %d differ by %.2g of the largest element, and should have the same values\n", c->rank,
-               c->other, c->apart);
-        break;
-    case TENSOR_IN_PART: printf("  %" PRId64 " elements are on no rank\n", c->missing); break;
-    case TENSOR_OF_ANOTHER_SHAPE: printf("  it has another shape than the reference's\n"); break;
-    default:
-        printf("  it is off by %.2g of %s; rounding explains %.2g, so this is %.3g times too far\n", c->error,
-               strchr(c->name, '.') ? "its largest element" : "its value", CHECK_FACTOR * c->scale,
-               c->error / (CHECK_FACTOR * c->scale));
-    }
-}
-
-static void say_first(const struct check *k) {
-    const struct checked *c = &k->row[k->first];
-    int before = 0, layer = oracle_layer_of(c->name);
-    char where[32] = "";
-    if (layer >= 0) snprintf(where, sizeof where, ", layer %d", layer);
-    printf("first wrong: step %" PRId64 ", %s%s: %s\n", c->step, c->phase, where, c->name);
-    say_how_far(c);
-    for (int i = 0; i < k->first; i++) before += k->row[i].verdict == TENSOR_RIGHT;
-    printf("  before it %d tensors are right; after it %d of %d are wrong\n", before, k->n_wrong - 1,
-           k->n_compared - before - 1);
-}
-
-static void say_suspects(const struct suspicion *suspect, int n) {
-    for (int i = 0; i < n; i++)
-        printf("  suspect: %s: %s (%s)\n    to confirm: %s\n", suspect[i].id, suspect[i].what, suspect[i].detail,
-               suspect[i].confirm);
-    if (n == 0)
-        printf("  no signature fits; what it is made of was right when it was recorded: which rank read it, when, and "
-               "of which step?\n");
-}
+const char *trivium_version = "(unknown)";
 
 static void say_all_right(const struct check *k) {
     double worst = 0;
@@ -74,20 +41,15 @@ static void say_calls(const struct calls *c, const char *run) {
 static enum status say(const struct check *k, const char *run, const char *dir) {
     struct suspicion suspect[MAX_SUSPECTS];
     int n = 0;
-    if (k->first >= 0) {
-        say_first(k);
-        TRY(suspect_first(k, suspect, &n));
-        say_suspects(suspect, n);
-    } else {
-        say_all_right(k);
-    }
+    if (k->first >= 0) TRY(finding_write(k, trivium_version, suspect, &n, stdout));
+    else say_all_right(k);
     say_calls(&k->calls, run);
     if (k->n_compared < k->n)
         printf("(%d of the reference's %d tensors are not in %s)\n", k->n - k->n_compared, k->n, run);
     if (k->run.steps != k->reference.steps)
         printf("(%s has %" PRId64 " steps, and the reference %" PRId64 ": only those of both are compared)\n", run,
                k->run.steps, k->reference.steps);
-    if (dir) TRY(oracle_page_write(dir, &(struct oracle_page){k, suspect, n}));
+    if (dir) TRY(oracle_page_write(dir, k, suspect, n));
     return OK;
 }
 

@@ -1,15 +1,9 @@
 #include "driver/oracle/oracle_page.h"
 
 #include "driver/report/report.h"
+#include "oracle/causes/causes.h"
 #include <stdio.h>
 #include <string.h>
-
-int oracle_layer_of(const char *name) {
-    int layer;
-    const char *at = strstr(name, ".h.");
-    if (!at) at = strstr(name, ".layers.");
-    return at && sscanf(strchr(at + 1, '.') + 1, "%d", &layer) == 1 ? layer : -1;
-}
 
 static json_t *calls_json(const struct calls *c) {
     json_t *groups = json_array(), *findings = json_array();
@@ -28,19 +22,18 @@ static json_t *calls_json(const struct calls *c) {
 static json_t *row_json(const struct checked *c) {
     static const char *const VERDICTS[] = {"right", "wrong", "apart", "in part", "another shape", "not recorded"};
     json_t *row = json_pack("{s:I,s:s,s:o,s:s,s:i}", "step", (json_int_t)c->step, "phase", c->phase, "name",
-                            report_text(c->name), "verdict", VERDICTS[c->verdict], "layer", oracle_layer_of(c->name));
+                            report_text(c->name), "verdict", VERDICTS[c->verdict], "layer", finding_layer(c->name));
     json_object_set_new(row, "error", report_number(c->error));
     json_object_set_new(row, "scale", report_number(c->scale));
     if (c->verdict == TENSOR_APART) json_object_set_new(row, "apart", report_number(c->apart));
     return row;
 }
 
-json_t *oracle_page_json(const struct oracle_page *p) {
-    const struct check *k = p->check;
+static json_t *page_json(const struct check *k, const struct suspicion *suspect, int n) {
     json_t *rows = json_array(), *suspects = json_array();
     for (int i = 0; i < k->n; i++) json_array_append_new(rows, row_json(&k->row[i]));
-    for (int i = 0; i < p->n_suspects; i++) {
-        const struct suspicion *x = &p->suspect[i];
+    for (int i = 0; i < n; i++) {
+        const struct suspicion *x = &suspect[i];
         json_array_append_new(suspects, json_pack("{s:s,s:s,s:o,s:s}", "id", x->id, "what", x->what, "detail",
                                                   report_text(x->detail), "confirm", x->confirm));
     }
@@ -49,9 +42,9 @@ json_t *oracle_page_json(const struct oracle_page *p) {
                      calls_json(&k->calls));
 }
 
-enum status oracle_page_write(const char *dir, const struct oracle_page *p) {
+enum status oracle_page_write(const char *dir, const struct check *k, const struct suspicion *suspect, int n) {
     TRY(report_prepare(dir));
-    TRY(report_write(dir, "check", oracle_page_json(p), JSON_INDENT(1) | JSON_REAL_PRECISION(4)));
+    TRY(report_write(dir, "check", page_json(k, suspect, n), JSON_INDENT(1) | JSON_REAL_PRECISION(4)));
     if (!report_has_pictures()) report_pictures(dir, "check");
     return OK;
 }

@@ -1,10 +1,19 @@
-/* Signatures that need other tensors than the wrong one: of the run, of the reference, and of the steps before. See
- * causes.c. */
+/* The finding on the first wrong tensor: signatures that need other tensors, of the run, of the reference, and of the
+ * steps before (causes.c), and the text (finding.c). */
 #pragma once
 
 #include "oracle/suspect.h"
+#include <stdio.h>
 
 signature suspect_group, suspect_stale_weights, suspect_mean_of_means;
 
 /** Targets that the run does not ignore, over all of them; 1: it does not say. */
 double suspect_share_of_targets(const struct evidence *);
+
+/** Write the first wrong tensor of a check as lines that can be pasted into an issue: place, error in eps of the run's
+ *  dtype, limit, worst element, suspects, and the programs of both recordings. version: this program's. *n, suspect: as
+ *  suspect_first.  @errors as check_recordings  @collective{none} */
+enum status finding_write(const struct check *, const char *version, struct suspicion suspect[MAX_SUSPECTS], int *n,
+                          FILE *to);
+/** "transformer.h.3.mlp.c_fc.weight.grad" -> 3; -1 if the name has no layer. */
+int finding_layer(const char *name);

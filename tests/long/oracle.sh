@@ -294,8 +294,24 @@ ROWS
     report oracle_script_makes_its_reference $? "$(tail -1 out)"
     on_ranks 2 train.py && grep -q '^all right: 430 tensors' out && grep -q '^calls: .* alike' out
     report oracle_script_on_two_ranks_is_right $? "$(head -1 out)"
+    # the page's job for a framework's CI: its shell steps, but the installation
+    sed -n '/^```yaml/,/^```/p' "$adapters/../../docs/oracle.md" | sed -n 's/^        run: //p' >steps
+    mkdir path
+    printf '#!/bin/sh\nexec "%s" -m torch.distributed.run --master-port 29874 "$@"\n' "$python" >path/torchrun
+    printf '#!/bin/sh\nexec "%s" "$@"\n' "$python" >path/python && ln -sf "$trivium" path/trivium && chmod +x path/*
+    sum=$(script "$python" -m trivium.oracle hash mine)
+    rm -rf run report
+    (export PATH=$PWD/path:$PATH REFERENCE_SHA256=$sum && sed 1d steps >job && script bash -e job) >out 2>&1 &&
+        [ "$(wc -l <steps)" = 4 ] && grep -q '^pip install' steps && grep -q "^$sum$" out && grep -q '^all right' out
+    report oracle_script_the_pages_job_is_right $? "$(tail -1 out)"
+    rm -rf run
+    (export PATH=$PWD/path:$PATH REFERENCE_SHA256=0 && script bash -e job) >out 2>&1
+    [ $? = 1 ] && grep -q '^hash: mine has ' out && [ "$(wc -l <out)" = 1 ] && [ ! -e run ]
+    report oracle_script_the_pages_job_has_its_reference $? "$(tail -1 out)"
     BUG=1 on_ranks 2 train.py
-    [ $? = 1 ] && [ "$(grep -A 4 '^    first wrong' section | sed 's/^    //')" = "$(head -5 out)" ]
+    numbers() { sed -E 's/-?[0-9][-+.0-9a-z]*/N/g'; }   # their last digits are the processor's
+    [ $? = 1 ] && [ "$(grep -A 1 '^    first wrong' section | sed 's/^    //')" = "$(head -2 out)" ] &&
+        [ "$(grep -A 7 '^    first wrong' section | sed 's/^    //' | numbers)" = "$(head -8 out | numbers)" ]
     report oracle_script_has_the_bug_of_the_page $? "$(head -5 out)"
     rm -rf mine
     script "$python" -m trivium.oracle reference mine "$parallel" >out 2>&1
