@@ -167,6 +167,9 @@ report the_smallest_wrong_layout_is_found $? "$(tail -4 out | tr '\n' ' ')"
 python3 "$smallest" smallest bad ref dp=2 -- true >out 2>&1
 [ $? = 1 ] && grep -q '^smallest: bad is there, .* remove it' out
 report smallest_removes_nothing_of_others $? "$(head -1 out)"
+python3 "$smallest" smallest none ref dp=2 -- false >out 2>&1
+[ $? = 1 ] && grep -q '^smallest: the command failed in 2 layouts, and 0 are right' out
+report a_layout_that_does_not_run_is_not_right $? "$(tail -1 out)"
 sum=$(cd ref && find . -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -d' ' -f1)
 [ "$(python3 "$smallest" hash ref "$sum")" = "$sum" ] && cp -r ref odd && echo >>odd/tokens.json
 python3 "$smallest" hash odd "$sum" >out 2>&1

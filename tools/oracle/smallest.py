@@ -7,7 +7,7 @@
         The hash of all files, as `cd FOLDER && find . -type f | LC_ALL=C sort | xargs sha256sum | sha256sum` has it; if
         it is another than SHA256, an error.
 
-In a checkout, `python3 tools/oracle/smallest.py`. Exit code of smallest: 1 a layout is wrong, 0 none is."""
+In a checkout, `python3 tools/oracle/smallest.py`. Exit code of smallest: 1 a layout is wrong or could not run, 0 none is."""
 import hashlib
 import itertools
 import math
@@ -43,7 +43,7 @@ def smallest(words):
     run, reference, command = words[0], words[1], words[at + 1:]
     if os.path.exists(run):
         sys.exit(f"smallest: {run} is there, and the command makes it for each layout; remove it")
-    right = []
+    right, failed = [], 0
     for numbers in layouts({axis: int(n) for axis, n in axes.items()}):
         values = {**dict(zip(axes, numbers)), "ranks": math.prod(numbers)}
         filled = [re.sub(r"\{(\w+)\}", lambda m: str(values.get(m[1], m[0])), word) for word in command]
@@ -53,6 +53,7 @@ def smallest(words):
             last = (done.stderr.strip() or "it wrote nothing").split("\n")[-1]
             print(f"{layout}: the command ended with {done.returncode}: {last}", flush=True)
             shutil.rmtree(run, ignore_errors=True)
+            failed += 1
             continue
         said = subprocess.run([TRIVIUM, "oracle", "check", run, reference], capture_output=True, text=True)
         if said.returncode > 1:
@@ -64,6 +65,8 @@ def smallest(words):
         shutil.rmtree(run)
         right.append(named(axes, numbers))
         print(f"{layout}: right", flush=True)
+    if failed:
+        sys.exit(f"smallest: the command failed in {failed} layouts, and {len(right)} are right; run one by hand")
     print("no layout is wrong")
     return 0
 
