@@ -214,13 +214,14 @@ static enum status price_on(const struct plan *plan, const struct cluster *c, co
 }
 
 enum status price_check(const struct plan *plan, const struct cluster *c) {
-    bool offloads = plan->device == PLAN_DEVICE_CUDA && layout_offloads(plan),
-         parks = plan->device == PLAN_DEVICE_CUDA && layout_parks(plan);
+    bool cuda = plan->device == PLAN_DEVICE_CUDA, offloads = cuda && layout_offloads(plan),
+         parks = cuda && layout_parks(plan);
+    int bits = plan_number(plan, "fp8-recipe") ? 4 : 8;              /* GPUs that have block scales multiply in fp4 */
     if (!(c->flops_per_s[plan_product_dtype(plan)] > 0))
         return FAIL(E_CONFIG, "%s has no peak in %s; give its tflops, or another precision", c->name,
                     dtype_name(plan_product_dtype(plan)));
-    if (plan->device == PLAN_DEVICE_CUDA && plan_number(plan, "fp8") && !(c->flops_per_s[FP8_E4M3] > 0))
-        return FAIL(E_CONFIG, "%s has no peak in fp8; give its tflops-fp8, or leave --fp8 out", c->name);
+    if (cuda && plan_number(plan, "fp8") && !(c->flops_per_s[bits == 4 ? FP4_E2M1 : FP8_E4M3] > 0))
+        return FAIL(E_CONFIG, "%s has no peak in fp%d; give its tflops-fp%d, or leave --fp8 out", c->name, bits, bits);
     if (offloads && !(c->host_bytes_per_s > 0 && c->host_memory_bytes_per_s > 0))
         return FAIL(E_CONFIG, "%s: host-gbs=%g and host-memory-gbs=%g must both be above 0 for --offload; give them, "
                     "or use --offload none", c->name, c->host_bytes_per_s / 1e9, c->host_memory_bytes_per_s / 1e9);

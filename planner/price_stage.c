@@ -10,9 +10,8 @@
 
 /* ---- exchanges ---- */
 static double exchange_seconds(const struct cluster *c, const struct mesh_place *place, const struct exchange *x) {
-    double bytes = (double)x->count * (double)dtype_size(x->dtype);
-    int n = mesh_size(x->axis, place);
-    return wire_seconds(c, x->op, bytes, n, mesh_stride(x->axis, place), x->pieces ? x->pieces : 1);
+    double size = (double)x->count * (double)dtype_size(x->dtype);
+    return wire_seconds(c, x->op, size, mesh_size(x->axis, place), mesh_stride(x->axis, place), x->pieces + !x->pieces);
 }
 
 static enum price_phase phase_of_axis(enum mesh_axis a) {
@@ -29,7 +28,7 @@ static double beside(const struct cluster *c, double exchange, double work) {
 /* casts: the part of own that casts before the products take. */
 struct row_price { double own, exchange, casts; enum price_phase phase, phase_of_exchange; bool message; };
 
-/* A CPU emulates fp8: its products run at the speed of the model's dtype. */
+/* A CPU emulates fp8 and fp4: their products run at the speed of the model's dtype. */
 static enum dtype product_dtype(const struct cluster *c, const struct call *call) {
     enum dtype dtype = op_product_dtype(call);
     return c->flops_per_s[dtype] > 0 ? dtype : op_dtype(call);
@@ -37,7 +36,7 @@ static enum dtype product_dtype(const struct cluster *c, const struct call *call
 
 static enum price_phase phase_of_row(const struct step *s, const struct seconds *own) {
     if (own->compute >= own->memory) return PRICE_PRODUCTS;
-    return s->op->rule == RULE_FP8 ? PRICE_CASTS : PRICE_MEMORY;
+    return s->op->rule == RULE_FP8 || s->op->rule == RULE_BLOCKS ? PRICE_CASTS : PRICE_MEMORY;
 }
 
 static struct row_price price_row(const struct cluster *c, const struct program *p, const struct row *r) {

@@ -219,7 +219,33 @@ TEST(test_fp8_is_not_slower_than_bf16_where_products_are_large) {
         }
 }
 
+/* The same by blocks on a B200: codes of 8 bits have twice the rate, those of 4 bits four times. A GPU without fp4 has
+ * no block scales. */
+TEST(test_block_scales_are_not_slower_than_bf16_where_products_are_large) {
+    struct cluster b200, h100;
+    assert_ok(cluster_read("dgx-b200", &b200));
+    assert_ok(cluster_read("dgx-h100", &h100));
+    assert_close(b200.flops_per_s[FP4_E2M1], 2 * b200.flops_per_s[FP8_E4M3], 0);
+    for (int tp = 1; tp <= 4; tp *= 4) {
+        struct plan p = plan_of(2, tp, 2);
+        p.hidden = 8192, p.heads = 64, p.seq = 8192, p.micro_batch = 1, p.global_batch = 8;
+        double before = price_of(p, &b200).step_s;
+        plan_set_number(&p, "fp8", 1);
+        for (int recipe = 1; recipe <= 4; recipe++) {                /* mxfp8, mxfp8-e5m2, mxfp4, nvfp4 */
+            plan_set_number(&p, "fp8-recipe", recipe);
+            struct price x = price_of(p, &b200);
+            assert_true(recipe == 1 || recipe == 3 ? x.step_s < 0.9 * before : x.step_s < 1.02 * before);
+            assert_true(x.phase_s[PRICE_CASTS] > 0);
+            assert_close(sum_of(&x), x.step_s, 1e-9);
+            before = recipe % 2 ? x.step_s : before;
+        }
+        assert_ok(plan_settle(&p, 0));
+        assert_fails(price_check(&p, &h100), E_CONFIG, "dgx-h100 has no peak in fp4; give its tflops-fp4");
+    }
+}
+
 TESTS(unit_test(test_fp8_is_not_slower_than_bf16_where_products_are_large),
+      unit_test(test_block_scales_are_not_slower_than_bf16_where_products_are_large),
       unit_test(test_rows_of_a_profile_add_up_to_the_stage), unit_test(test_like_stages_are_like),
       unit_test(test_stages_from_a_stem_are_the_run_s), unit_test(test_a_stack_replays_whole_layers),
       unit_test(test_a_stack_hides_less_or_more), unit_test(test_a_stack_gathers_in_buckets),

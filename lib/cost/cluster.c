@@ -51,7 +51,7 @@ static const struct option OPTIONS[] = {
          switch_us),
     REAL("cold-us", "0", 0, 1e6, "us", "of the same: caches are another rank's then", "a rank", cold_us),
     FLOPS("fp64", tflops[FP64]), FLOPS("fp32", tflops[FP32]), FLOPS("bf16", tflops[BF16]), FLOPS("fp16", tflops[FP16]),
-    FLOPS("fp8", tflops[FP8_E4M3]),
+    FLOPS("fp8", tflops[FP8_E4M3]), FLOPS("fp4", tflops[FP4_E2M1]),
     REAL("product-part", "1", 1e-6, 1, "", "of the peak, that large products reach", "a rank", product_part),
     REAL("product-m0", "0", 0, 1e6, "", "the rows of a result at which a product reaches half of that", "a rank",
          product_m0),
