@@ -7,7 +7,8 @@
         The hash of all files, as `cd FOLDER && find . -type f | LC_ALL=C sort | xargs sha256sum | sha256sum` has it; if
         it is another than SHA256, an error.
 
-In a checkout, `python3 tools/oracle/smallest.py`. Exit code of smallest: 1 a layout is wrong or could not run, 0 none is."""
+In a checkout, `python3 tools/oracle/smallest.py`. Exit code of smallest: 1 a layout is wrong or could
+not run, 0 none is."""
 import hashlib
 import itertools
 import math
