@@ -177,7 +177,7 @@ TEST(test_zero_model_states_are_the_papers_formulas) {
             }
 }
 
-/* In 16 bits with fp32 states: 2 + 2 + 12 bytes. (driver/show/test_show_params.c has the paper's table.) */
+/* In 16 bits with fp32 states: 2 + 2 + 12 bytes. (driver/show/test_show_mesh.c has the paper's table.) */
 TEST(test_zero_formulas_in_16_bits) {
     for (int64_t n = 1; n <= 1024; n *= 2) {
         double N = (double)n;

@@ -1,6 +1,6 @@
 #include "driver/calibrate/calibrate.h"
 
-#include "driver/calibrate/calibrate_file.h"
+#include "driver/calibrate/calibrate_measure.h"
 #include "driver/command.h"
 #include "driver/recipe.h"
 #include "lib/comm/comm.h"

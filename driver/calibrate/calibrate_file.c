@@ -1,4 +1,4 @@
-#include "driver/calibrate/calibrate_file.h"
+#include "driver/calibrate/calibrate_measure.h"
 
 #include "lib/base/log.h"
 #include "lib/base/output.h"

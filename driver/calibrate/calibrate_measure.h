@@ -54,3 +54,8 @@ void measured_fini(struct measured *);
 /** Time copies and empty kernels by events of the compute stream. @param bytes of a copy
  *  @collective{none} @errors E_MEMORY, E_DEVICE */
 enum status calibrate_gpu(const struct device *, int64_t bytes, struct gpu_speeds *out);
+
+/* ---- the measured speeds as a cluster file: fitted constants, each with its origin (calibrate_file.c) ---- */
+/** Write the cluster file, and read it back as a check. Each rank of the world has a core or a GPU. The call sets the
+ *  GPU's peak in *m, and sorts its ops.  @collective{none} @errors E_IO; those of cluster_read */
+enum status calibrate_write(const char *path, struct measured *, enum dtype);

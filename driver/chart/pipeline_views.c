@@ -1,7 +1,7 @@
 /* The parts of train, compare and plan that know pipelines. This file belongs to pp, as do driver/chart/schedule_*,
  * driver/show/schedule*, driver/plan/plan_pipeline.* and driver/compare/compare_pipeline.*. */
 #include "driver/chart/schedule_chart.h"
-#include "driver/compare/compare_pipeline.h"
+#include "driver/compare/compare_page.h"
 #include "driver/plan/plan_pipeline.h"
 #include "driver/recipe.h"
 #include "lib/trace/trace.h"

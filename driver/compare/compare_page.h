@@ -20,3 +20,8 @@ void compare_about_here(struct compare_about *);
 enum status compare_page_json(const struct compare_about *, const struct compare_row *, int n_rows, json_t **out);
 /** Replace both files. @errors E_IO, E_MEMORY, and those of compare_pipelines  @collective{none} */
 enum status compare_page_write(const char *dir, const struct compare_about *, const struct compare_row *, int n_rows);
+
+/* ---- the pipelines of a comparison, as JSON (compare_pipeline.c) ---- */
+/** Add to `out` two charts for each row that ran with several stages (schedule_chart_json): the predicted schedule,
+ *  and the traced one if there is a trace. @errors E_MEMORY, E_INTERNAL  @collective{none} */
+enum status compare_pipelines(const struct compare_row *, int n_rows, json_t *out);

@@ -1,4 +1,4 @@
-#include "driver/compare/compare_pipeline.h"
+#include "driver/compare/compare_page.h"
 
 #include "driver/chart/schedule_chart.h"
 #include <float.h>

@@ -5,7 +5,6 @@
 
 #include "driver/chart/memory_chart.h"
 #include "driver/compare/compare_page.h"
-#include "driver/compare/compare_pipeline.h"
 #include "driver/compare/compare_report.h"
 #include "driver/recipe.h"
 #include "pp/pp_schedule.h"

@@ -6,8 +6,6 @@
 #include "driver/recipe.h"
 #include "driver/setup.h"
 #include "driver/show/show_comm.h"
-#include "driver/show/show_memory.h"
-#include "driver/show/show_unread.h"
 #include "driver/show/show_views.h"
 #include "lib/comm/hops/comm_rules.h"
 #include <inttypes.h>

@@ -1,11 +1,10 @@
-/* See show_memory.h. */
-#include "driver/show/show_memory.h"
+/* See show_views.h. */
+#include "driver/show/show_views.h"
 
 #include "driver/chart/memory_chart.h"
 #include "driver/command.h"
 #include "driver/recipe.h"
 #include "driver/report/report.h"
-#include "driver/show/show_views.h"
 #include "lib/cost/activations.h"
 #include "lib/run/sent.h"
 #include <inttypes.h>

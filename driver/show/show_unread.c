@@ -1,5 +1,5 @@
-/* See show_unread.h. */
-#include "driver/show/show_unread.h"
+/* See show_views.h. */
+#include "driver/show/show_views.h"
 
 #include <string.h>
 

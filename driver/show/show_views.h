@@ -1,7 +1,10 @@
-/* Views of `trivium show` that have a file each: types, mesh, and memory --params. */
+/* Views of `trivium show` that have a file each. */
 #pragma once
 
+#include "lib/base/option.h"
+#include "lib/run/plan.h"
 #include "lib/run/run.h"
+#include <stdbool.h>
 
 /* ---- how tensors are sharded over the mesh (show_types.c) ---- */
 /** Check the types of every rank's program of a settled plan, because stages have different programs and shards depend
@@ -26,3 +29,26 @@ enum status show_params(const struct plan *, double params, bool json);
 const char *show_precision(const struct plan *);
 /** Write a page that draws these bytes for all four ZeRO stages. @errors as show_params; E_IO  @collective{none} */
 enum status show_params_page(const struct plan *, double params, const char *dir, bool json);
+
+/* ---- show memory: the planned bytes of every rank, by role (show_memory.c) ---- */
+/** Print a settled plan's bytes on devices, in host memory and on disk, and the activations that each kind of block
+ *  keeps. For more than 64 ranks print one replica of each stage. JSON also has each rank's flops and bytes sent by
+ *  axis, per step, and the "timeline" of `rank` (memory_chart.h; -1: no timeline).
+ *  @errors the techniques'; E_MEMORY @collective{none} */
+enum status show_memory(const struct plan *, bool json, int rank);
+/** Write a page that draws a rank's bytes over a step, by role. @errors as show_memory; E_IO @collective{none} */
+enum status show_memory_page(const struct plan *, int rank, const char *dir, bool json);
+/** Fail as a run of this plan does, if a rank needs more than memory-limit.
+ *  @errors E_MEMORY; the techniques' @collective{none} */
+enum status show_memory_limit(const struct plan *);
+
+/* ---- options of a view that it reads only together with another option (show_unread.c) ---- */
+/* The requested part of a view: a page (out), JSON, states of a number (params), one operation (mib), a table of
+ * bandwidths (crossings), rows of one algorithm (comm-algorithm). */
+struct show_asked { bool out, json, params, mib, crossings, algorithm; };
+
+/** Refuse the first given option that view `what` does not read. @errors E_USAGE @collective{none} */
+enum status show_refuse_unread(const struct options *, const char *what, const struct show_asked *);
+
+/** Refuse options that the formulas of `show memory --params` do not read. @errors E_USAGE @collective{none} */
+enum status show_params_refuse_unread(const struct options *);
