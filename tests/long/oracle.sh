@@ -187,6 +187,9 @@ step 1, update, layer 0: transformer.h.0.ln_1.weight.param|gpt|2|deepspeed_zero|
 step 1, backward: transformer.wte.weight.grad|gpt|2|deepspeed_zero|tied|--stage 2
 step 1, forward: transformer.drop.act|gpt|2|deepspeed_zero|same-samples|--stage 2
 step 2, update: lr|gpt|2|deepspeed_zero|late-rate|--stage 2
+step 1, update: transformer.wte.weight.moment2|gpt|2|deepspeed_zero|betas|--stage 2
+step 1, loss: loss|gpt|2|deepspeed_zero|own-loss|--stage 2
+step 1, forward: transformer.drop.act|gpt|2|deepspeed_zero|dropped|--stage 2
 step 1, backward, layer 1: model.layers.1.block_sparse_moe.experts.0.w2.weight.grad|experts|4|megatron_moe|experts-apart|--ep 2
 step 1, backward, layer 1: model.layers.1.block_sparse_moe.experts.0.w2.weight.grad|experts|2|megatron_moe|experts-mixed|--ep 2
 step 1, backward, layer 1: model.layers.1.block_sparse_moe.experts.0.w2.weight.grad|experts|2|megatron_moe|experts-local|--ep 2

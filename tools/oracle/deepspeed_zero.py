@@ -22,6 +22,9 @@ BUGS = {
     "tied": "the head has its own copy of the embedding, which is not updated with it",
     "same-samples": "all ranks train on the first rank's samples",
     "late-rate": "the rate is set after the step that it is meant for",
+    "betas": "the optimizer has the betas of PyTorch, 0.9 and 0.999, not the run's",
+    "own-loss": "the loss that is printed is that of one rank's samples",
+    "dropped": "the last microbatch of each step is left out, and the others' mean is taken",
 }
 
 
@@ -59,10 +62,12 @@ def main():
     if a.plant == "tied":
         model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     own = reference.global_batch // a.ranks
-    parts = own // a.micro_batch
+    parts = own // a.micro_batch - (a.plant == "dropped")
     optimizer = reference.optimizer(model.parameters())
     if a.plant == "decay-all":
         optimizer.param_groups[1]["weight_decay"] = reference.adamw["weight_decay"]
+    for group in optimizer.param_groups if a.plant == "betas" else []:
+        group["betas"] = (0.9, 0.999)
     by = f"deepspeed {deepspeed.__version__}, torch"
     recorder = ZeroRecorder(a.run, reference, model, dtype=a.dtype, rank=a.rank, by=by)
     engine, optimizer, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings(a, parts))
@@ -82,7 +87,8 @@ def main():
                     torch.nn.utils.clip_grad_norm_(model.parameters(), reference.clip)
             engine.step()
         link_moments(optimizer)
-        recorder.step(optimizer, loss=sum_over_ranks(total) / a.ranks, grad_norm=engine.get_global_grad_norm() or 0)
+        total = total if a.plant == "own-loss" else sum_over_ranks(total) / a.ranks
+        recorder.step(optimizer, loss=total, grad_norm=engine.get_global_grad_norm() or 0)
 
 
 if __name__ == "__main__":

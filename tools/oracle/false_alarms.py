@@ -46,7 +46,7 @@ ADAPTERS = [words.split() for words in (
     "mixtral 2 hf_ep", "mixtral 4 hf_ep", "mixtral 4 hf_ep --tp 2", "mixtral 2 hf_ep --tp 2 --how all_reduce",
     "gpt,llama 2 deepspeed_zero --stage 1", "gpt,llama 2 deepspeed_zero --stage 2",
     "gpt,llama 4 deepspeed_zero --stage 3", "llama 2 torchtitan_llama", "llama 2 torchtitan_llama --tp 2",
-    "llama 4 torchtitan_llama --tp 2", "llama 4 torchtitan_llama --replicas 2")]
+    "llama 4 torchtitan_llama --replicas 2")]
 SHARED = ["torch.distributed.fsdp", *(f"transformers.models.{x}.modeling_{x}" for x in ("gpt2", "llama", "mixtral"))]
 IMPORTS = {"deepspeed_zero": ["deepspeed"], "hf_ep": ["transformers.distributed.expert_parallel"]}
 

@@ -5,7 +5,7 @@
 FSDP2 has the ranks that --tp and --replicas leave. By torchtitan's default backend (spmd_types) activations are plain
 local tensors. Its loss is a sum over the tokens of all ranks, and FSDP adds. Three lines below replace what needs a
 GPU: the device ("cuda" where none is found), FlexAttention, which torchtitan compiles, and a reduction that gloo lacks.
-Rows of q and k are in another order there (pairs lie side by side); `in_halves` puts them back."""
+Rows of q and k are in another order there (pairs lie side by side); `in_halves` puts back those of whole heads."""
 import types
 
 import torch
