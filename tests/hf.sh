@@ -90,6 +90,6 @@ for model in ${SCORES-capped sinks}; do
     (mkdir "$model" && cd "$model" && try_scores "$model" "${words[@]}")
 done
 for model in ${MODELS-gpt2 llama llama3 mistral mistral_window qwen2 qwen2_window qwen3 qwen3_window olmo2 seed_oss \
-    mixtral qwen3_moe qwen3_moe_dense bert t5 t5_1_1}; do
+    deepseek_v2 deepseek_v3 mixtral qwen3_moe qwen3_moe_dense bert t5 t5_1_1}; do
     (mkdir "$model" && cd "$model" && try_model "$model")
 done

@@ -70,6 +70,13 @@ TODAY = {"llama3": dict(tie_word_embeddings=True, attention_bias=True, mlp_bias=
          "qwen2_window": dict(use_sliding_window=True, sliding_window=11, max_window_layers=1),
          "qwen3_window": dict(use_sliding_window=True, sliding_window=7,
                               layer_types=["sliding_attention", "full_attention"]),
+         # latents' norms of another eps than the others, values that are padded, and one more factor of scores
+         "deepseek_v2": dict(num_key_value_heads=8, kv_lora_rank=20, q_lora_rank=None, qk_nope_head_dim=6,
+                             qk_rope_head_dim=4, v_head_dim=7, first_k_dense_replace=2),
+         "deepseek_v3": dict(num_key_value_heads=8, kv_lora_rank=20, q_lora_rank=12, qk_nope_head_dim=6,
+                             qk_rope_head_dim=4, v_head_dim=7, first_k_dense_replace=2,
+                             rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0, beta_fast=4.0, mscale=0.7,
+                                                  mscale_all_dim=1.2)),
          "qwen3_moe": dict(head_dim=12, num_experts=8, num_experts_per_tok=3, moe_intermediate_size=40,
                            norm_topk_prob=True),
          "qwen3_moe_dense": dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=40, num_hidden_layers=4,

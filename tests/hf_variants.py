@@ -32,6 +32,8 @@ COMMON = dict(use_cache=False, initializer_range=0.15)
 DECODER = dict(vocab_size=V, hidden_size=64, num_hidden_layers=2, num_attention_heads=8,
                max_position_embeddings=32, **COMMON)
 ROPE = {"rope_theta": 500.0, "rope_type": "default"}
+LATENTS = dict(intermediate_size=96, num_key_value_heads=8, kv_lora_rank=20, qk_nope_head_dim=6, qk_rope_head_dim=4,
+               v_head_dim=7, first_k_dense_replace=2)
 GPT2 = dict(vocab_size=V, n_embd=48, n_layer=2, n_positions=32, **COMMON)
 BERT = {**reference.BERT_SIZES, "max_position_embeddings": 32, **COMMON}
 T5 = {**reference.T5_SIZES, "n_positions": 32}
@@ -71,6 +73,14 @@ BASES = {"gpt2": [(dict(GPT2, n_head=12), {}), (dict(GPT2, n_head=4), {"n_ctx": 
                             mlp_bias=True, tie_word_embeddings=True, rms_norm_eps=1e-5,
                             rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0,
                                                  original_max_position_embeddings=16)), {})],
+         "deepseek_v2": [(dict(DECODER, **LATENTS, q_lora_rank=None, rope_parameters=ROPE), {}),
+                         (dict(DECODER, **LATENTS, q_lora_rank=16, mlp_bias=True, tie_word_embeddings=True,
+                               rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0, mscale=0.7, mscale_all_dim=1.2,
+                                                    original_max_position_embeddings=16)), {})],
+         "deepseek_v3": [(dict(DECODER, **LATENTS, q_lora_rank=16, rope_parameters=ROPE), {}),
+                         (dict(DECODER, **LATENTS, q_lora_rank=None, rope_interleave=False, tie_word_embeddings=True,
+                               rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0, mscale_all_dim=0.7,
+                                                    original_max_position_embeddings=16)), {})],
          "mixtral": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, head_dim=8, num_local_experts=4,
                            rope_parameters=ROPE), {}),
                      (dict(DECODER, intermediate_size=64, num_key_value_heads=8, num_local_experts=8, head_dim=8),
@@ -123,6 +133,8 @@ OTHERS = {"model_type": ["mistral", "qwen2", "gpt_neo", "roberta", "mt5", "Llama
           "mlp_only_layers": [[], [0], [1], [0, 1], [7], [-1], ["0"], [0.5], 1, "0"],
           "per_layer_config": [{}, {"0": {"head_dim": 4}}, {"1": {"n_head": 2}}],
           "pruned_heads": [{}, {"0": [1]}], "auto_map": [{}, {"AutoModelForCausalLM": "modeling_other.Other"}],
+          "first_k_dense_replace": [0, 1, 2, 3, -1, "2"], "q_lora_rank": [8, 16, 0, -1, "16", 2.5],
+          "num_mtp_layers": [0, 1, 2],
           "head_dim": [4, 8, 16], "d_kv": [4, 8, 16], "sliding_window": [1, 3, 8, 4096, 0, -1, 2.5, "8", True],
           "max_window_layers": [0, 1, 2, 28, -1, 1.5, "1"],
           "layer_types": [["full_attention"] * 2, ["full_attention", "sliding_attention"], ["sliding_attention"] * 2,
@@ -133,7 +145,11 @@ NONE = {"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": 
 FREE = {"attention_dropout": 0.5, "resid_pdrop": 0.5, "embd_pdrop": 0.5, "attn_pdrop": 0.5, "hidden_dropout_prob": 0.5,
         "dropout_rate": 0.5, "residual_dropout": 0.5,
         "attention_probs_dropout_prob": 0.5, "initializer_range": 1.0, "initializer_factor": 3.0,
-        "reorder_and_upcast_attn": True, "n_ctx": 7,
+        "reorder_and_upcast_attn": True, "n_ctx": 7, "head_dim": 12, "n_group": 2, "topk_group": 2,
+        "topk_method": "group_limited_greedy", "norm_topk_prob": True, "routed_scaling_factor": 2.0,
+        "n_shared_experts": 3,
+        "num_experts_per_tok": 3, "moe_intermediate_size": 40, "scoring_func": "softmax", "aux_loss_alpha": 0.5,
+        "seq_aux": True, "moe_layer_freq": 2, "ep_size": 2, "num_nextn_predict_layers": 2,
         "summary_type": "mean", "output_router_logits": True, "router_aux_loss_coef": 0.5, "pretraining_tp": 2,
         "dtype": "bfloat16", "torch_dtype": "float16",
         "max_window_layers": 1, "sliding_window": 8,

@@ -4,7 +4,7 @@
  * tests/hf_variants.sh compares every key with transformers. And the meaning of a folder. */
 #include "lib/checkpoint/hf_files.h"
 #include "models/bert/bert_hf.h"
-#include "models/gpt/gpt_hf_config.h"
+#include "models/gpt/gpt_hf.h"
 #include "models/llama/llama.h"
 #include "models/llama/llama_hf.h"
 #include "models/t5/t5_hf.h"
@@ -225,6 +225,72 @@ static struct checkpoint_model model_of(read_config *read, const char *text) {
     return m;
 }
 
+/* Latents: channels of a key are its two kinds together; the queries' own latent may be null. */
+#define DENSE "\"first_k_dense_replace\": 2, \"num_key_value_heads\": 4"
+#define OF_V3 SIZES "\"model_type\": \"deepseek_v3\", \"num_key_value_heads\": 4"
+TEST(test_latents_are_those_of_the_reference) {
+    const struct { const char *text, *more; int64_t head_dim; } cases[] = {
+        {SIZES "\"model_type\": \"deepseek_v2\", " DENSE "}", "norm-eps=1e-06 kv-lora-rank=512 q-lora-rank=1536 "
+         "rope-head-dim=64 v-head-dim=128 rope-interleave=on", 192},
+        {SIZES "\"model_type\": \"deepseek_v2\", \"q_lora_rank\": null, \"kv_lora_rank\": 8, \"v_head_dim\": 6, "
+         "\"qk_nope_head_dim\": 5, \"qk_rope_head_dim\": 4, \"head_dim\": 4, \"mlp_bias\": true, " DENSE "}",
+         "norm-eps=1e-06 mlp-bias=on kv-lora-rank=8 rope-head-dim=4 v-head-dim=6 rope-interleave=on", 9},
+        {OF_V3 ", \"first_k_dense_replace\": 3, \"rope_interleave\": false, \"rope_scaling\": {\"type\": \"yarn\", "
+         "\"factor\": 40, \"mscale\": 1.0, \"mscale_all_dim\": 1.0, \"original_max_position_embeddings\": 4096}}",
+         "norm-eps=1e-06 rope-scaling=yarn:40:4096:1:32:1 kv-lora-rank=512 q-lora-rank=1536 rope-head-dim=64 "
+         "v-head-dim=128 mscale-all-dim=1", 192}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct checkpoint_model m = model_of(llama_hf_config_read, cases[i].text);
+        assert_string_equal(m.more, cases[i].more);
+        assert_int_equal(m.head_dim, cases[i].head_dim);
+        assert_int_equal(m.kv_heads, 0);
+    }
+    const struct { const char *more, *says; } refused[] = {
+        {"}", "first_k_dense_replace is 3 of 4 layers"}, {", \"first_k_dense_replace\": null}", "it must be a whole"},
+        {", \"first_k_dense_replace\": 4, \"head_dim\": 8}", "head_dim is 8"},
+        {", \"first_k_dense_replace\": 4, \"v_head_dim\": 193}", "more than the 192 channels"},
+        {", \"first_k_dense_replace\": 4, \"attention_bias\": true}", "attention_bias is true"},
+        {", \"first_k_dense_replace\": 4, \"q_lora_rank\": 0}", "q_lora_rank is 0"}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char text[1024];
+        struct checkpoint_model m;
+        snprintf(text, sizeof text, OF_V3 "%s", refused[i].more);
+        *(strstr(text, "layers\": 2") + 9) = '4';
+        assert_fails(read_text(llama_hf_config_read, text, &m), E_FORMAT, refused[i].says);
+    }
+    struct checkpoint_model m;
+    assert_fails(read_text(llama_hf_config_read, SIZES "\"model_type\": \"deepseek_v3\", \"num_key_value_heads\": 2, "
+                           "\"first_k_dense_replace\": 2}", &m), E_FORMAT, "num_key_value_heads is 2 of 4 heads");
+}
+
+/* A model of latents goes out as one of V3, or of V2 if its MLP has biases; and only without windows. */
+TEST(test_models_of_latents_that_no_file_has_are_refused) {
+    const struct { const char *more, *type; } cases[] = {
+        {"kv-lora-rank=8 rope-head-dim=4 v-head-dim=6 rope-interleave=on", "\"deepseek_v3\""},
+        {"kv-lora-rank=8 rope-head-dim=4 v-head-dim=6", "\"deepseek_v3\""},
+        {"rope-scaling=yarn:4:16 kv-lora-rank=8 rope-head-dim=4 mscale-all-dim=0.5", "\"mscale_all_dim\": 0.5"},
+        {"mlp-bias=on kv-lora-rank=8 rope-head-dim=4 rope-interleave=on", "\"deepseek_v2\""}};
+    static const char *const none[] = {"window=3 kv-lora-rank=8 rope-head-dim=4", "rope-interleave=on",
+                                       "mlp-bias=on kv-lora-rank=8 rope-head-dim=4",
+                                       "attention-sinks=on kv-lora-rank=8"};
+    struct checkpoint_model m = {.arch = "llama", .layers = 2, .hidden = 16, .heads = 4, .seq = 8, .vocab = 9,
+                                 .head_dim = 10, .untied = 1};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[4096];
+        snprintf(m.more, sizeof m.more, "%s", cases[i].more);
+        assert_ok(llama_hf_check(&m));
+        assert_ok(llama_hf_config_write(test_path("config.json"), &m, FP32));
+        FILE *f = fopen(test_path("config.json"), "r");
+        text[fread(text, 1, sizeof text - 1, f)] = 0;
+        fclose(f);
+        assert_non_null(strstr(text, cases[i].type));
+    }
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        snprintf(m.more, sizeof m.more, "%s", none[i]);
+        assert_fails(llama_hf_check(&m), E_CONFIG, i == 3 ? "attention-sinks" : "latent attention");
+    }
+}
+
 /* Windows of all layers, of those from one on, of those that layer_types names; and of none. */
 TEST(test_windows_are_those_of_the_reference) {
     const struct { const char *text, *more; } cases[] = {
@@ -275,8 +341,9 @@ TEST(test_experts_are_those_of_the_reference) {
 static void check_families(const struct model_format *format) {
     for (; format->name; format++) {
         char text[1024];
-        snprintf(text, sizeof text, SIZES "\"model_type\": \"%s\", \"num_key_value_heads\": 2, \"head_dim\": 4}",
-                 format->model_type);
+        bool latents = strstr(format->model_type, "deepseek") != NULL;
+        snprintf(text, sizeof text, SIZES "\"model_type\": \"%s\", %s}", format->model_type,
+                 latents ? DENSE : "\"num_key_value_heads\": 2, \"head_dim\": 4");
         struct checkpoint_model m = model_of(llama_hf_config_read, text), again;
         assert_ok(llama_hf_check(&m));
         assert_ok(llama_hf_config_write(test_path("config.json"), &m, FP32));
@@ -540,7 +607,9 @@ TEST(test_a_folder_is_what_transformers_reads) {
     assert_fails(hf_files_open(folder, &files), E_FORMAT, "adapter_config.json", "merge_and_unload");
 }
 
-TESTS(unit_test(test_families_of_llama_differ), unit_test(test_windows_are_those_of_the_reference),
+TESTS(unit_test(test_latents_are_those_of_the_reference),
+      unit_test(test_models_of_latents_that_no_file_has_are_refused), unit_test(test_families_of_llama_differ),
+      unit_test(test_windows_are_those_of_the_reference),
       unit_test(test_published_files_are_read_whole),
       unit_test(test_what_is_not_said_is_the_references), unit_test(test_experts_are_those_of_the_reference),
       unit_test(test_each_family_goes_out_and_in),

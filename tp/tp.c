@@ -37,6 +37,7 @@
 #include "lib/ops/embedding.h"
 #include "lib/ops/linear.h"
 #include "lib/ops/linear_cross_entropy.h"
+#include "lib/ops/mla.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/run/run.h"
 #include "tp/tp_cross_entropy.h"
@@ -105,8 +106,10 @@ static bool any_cut(const struct axis *a, int n) {
     return false;
 }
 
-/* The output of a linear op has its weight's leading axes. The op sums over the others, the axes of x after B and T. */
+/* The output of a linear op has its weight's leading axes. The op sums over the others, the axes of x after B and T. In
+ * mla_keys all heads have the same key, in[1]. */
 static bool makes_cut_axis(const struct program *p, const struct step *s) {
+    if (s->op == &op_mla_keys) return true;
     if (s->op != &op_linear && s->op != &op_linear_cross_entropy) return false;
     const struct shape *w = &p->params[s->weight[0]].type.shape, *x = &p->slots[s->in[0]].type.shape;
     return any_cut(w->axis, w->n_axes - (x->n_axes - 2));
@@ -180,9 +183,9 @@ static int insert_branch(struct program *p, int at, int x) {
 
 /* y = linear(x)  ->  x.in = tp_enter(x); y = linear(x.in)    If several products read x, they share one tp_enter. */
 static void insert_enter(const struct plan *plan, struct program *p, int at) {
-    int whole = p->steps[at].in[0], before = entered_before(p, at, whole);
+    int i = p->steps[at].op == &op_mla_keys, whole = p->steps[at].in[i], before = entered_before(p, at, whole);
     if (before >= 0) {
-        p->steps[at].in[0] = before;
+        p->steps[at].in[i] = before;
         return;
     }
     int n = p->n_steps;
@@ -193,15 +196,13 @@ static void insert_enter(const struct plan *plan, struct program *p, int at) {
         region_step(plan, tp_options(plan)->sp ? &op_sp_enter : &op_tp_enter, p->steps[at].block, whole, entered);
     if (tp_options(plan)->sp) s.gather.whole = *shape_axis(&p->slots[whole].type.shape, 'T');
     p->slots[entered].replay = tp_options(plan)->sp; /* keep the shard; gather again for the weight gradient */
-    p->steps[at].in[0] = entered;
+    p->steps[at].in[i] = entered;
     program_insert(p, at, &s);
 }
 
 static void divide(const struct plan *plan, struct step *s, const struct op *op) {
-    s->op = op;
-    s->mesh_axis = AXIS_TP;
-    s->parts = (int)plan->mesh.tp;
-    s->part = plan->place.rank.tp;
+    s->op = op, s->mesh_axis = AXIS_TP;
+    s->parts = (int)plan->mesh.tp, s->part = plan->place.rank.tp;
 }
 
 static void insert_regions(const struct plan *plan, struct program *p) {

@@ -63,7 +63,7 @@ const struct op op_tp_exit = {
 
 /* ---- its ends when the sequence is sharded: T whole, T sharded ---- */
 static enum status enter_shape(const struct call *c, struct type out[MAX_OUT]) {
-    TRY(shape_expect_tags(c, 0, "BTC"));
+    if (c->in[0].type->shape.n_axes != 3) TRY(shape_expect_tags(c, 0, "BTC"));
     out[0] = *c->in[0].type;
     out[0].shape.axis[1] = c->step->gather.whole;
     return OK;

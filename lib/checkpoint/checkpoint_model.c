@@ -21,7 +21,8 @@ enum { SEQ = 3, UNTIED = 5, ROPE_THETA = 8, EXPERTS_PER_TOKEN = 10, DROPLESS = 1
 static const char *const MORE[N_MODEL_MORE] = {"norm-eps", "rope-scaling", "attention-bias", "mlp-bias",
                                                "qk-norm", "post-norm", "window", "window-layers", "attention-cap",
                                                "attention-sinks", "activation", "expert-ffn", "expert-layers",
-                                               "router-norm"};
+                                               "router-norm", "kv-lora-rank", "q-lora-rank", "rope-head-dim",
+                                               "v-head-dim", "mscale-all-dim", "rope-interleave"};
 
 void checkpoint_model_said(const struct checkpoint_model *m, const char *name, char value[MODEL_VALUE_MAX]) {
     char key[MODEL_MORE_MAX], text[MODEL_MORE_MAX];

@@ -53,6 +53,7 @@ struct step {
         struct fp8_rule fp8;
         struct block_rule blocks;                        /* begins with fp8 */
         struct moe_rule moe;
+        struct mla_rule mla;
     };
 };
 

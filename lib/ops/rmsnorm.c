@@ -30,7 +30,7 @@ DECLARE_KERNELS_FBW(rmsnorm, cuda);
 const struct op op_rmsnorm = {
     .name = "rmsnorm",
     .typing = TYPING_LOCAL,
-    .mixes = "C",
+    .mixes = "CLQ",
     .rule = RULE_NORM,
     .shape = rmsnorm_shape,
     .needs = {.bi_in = IN(0), .bi_out = OUT(1), .bi_weight = WEIGHT(0), .bw_in = IN(0), .bw_out = OUT(1)},

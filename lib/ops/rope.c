@@ -33,16 +33,19 @@ void rope_speeds(const struct rope_rule *rule, int64_t half, double *speed) {
 
 struct rope_sizes rope_sizes(const struct call *call) {
     const struct shape *x = &call->in[0].type->shape;
-    int64_t heads = x->axis[x->n_axes - 2].n;
-    return (struct rope_sizes){x->axis[0].n, x->axis[1].n, x->n_axes == 5 ? 2 * heads : heads, heads,
-                               x->axis[x->n_axes - 1].n};
+    const struct rope_rule *rule = &call->step->rope;
+    int64_t heads = x->n_axes == 3 ? 1 : x->axis[x->n_axes - 2].n, D = x->axis[x->n_axes - 1].n;
+    int64_t pairs = (D - rule->first) / 2;
+    return (struct rope_sizes){x->axis[0].n, x->axis[1].n, x->n_axes == 5 ? 2 * heads : heads, heads, D,
+                               rule->first, pairs, rule->neighbors ? 2 : 1, rule->neighbors ? 1 : pairs};
 }
 
 static enum status rope_shape(const struct call *call, struct type out[MAX_OUT]) {
     const struct shape *x = &call->in[0].type->shape;
-    TRY(shape_expect_tags(call, 0, x->n_axes == 5 ? "BT2JD" : "BTHD"));
+    if (x->n_axes != 3) TRY(shape_expect_tags(call, 0, x->n_axes == 5 ? "BT2JD" : "BTHD"));
     const struct axis *d = &x->axis[x->n_axes - 1];
-    if (axis_is_sharded(d) || d->n % 2)
+    int64_t first = call->step->rope.first;
+    if (axis_is_sharded(d) || (d->n - first) % 2 || first < 0 || first >= d->n)
         return shape_refuse(call, "the head must be whole, of an even number of channels");
     if (x->n_axes == 5 && x->axis[2].n != 2) return shape_refuse(call, "keys and values must both be there");
     if (call->on == DEVICE_CUDA && d->n > ROPE_CUDA_MAX_D)
@@ -54,7 +57,7 @@ static enum status rope_shape(const struct call *call, struct type out[MAX_OUT])
 /* Scratch: the speed of each pair of channels. On CUDA the speeds are an argument of the kernel. */
 static int64_t rope_work(const struct call *call, enum row_kind kind) {
     (void)kind;
-    return call->on == DEVICE_CUDA ? 0 : rope_sizes(call).D / 2 * (int64_t)sizeof(double);
+    return call->on == DEVICE_CUDA ? 0 : rope_sizes(call).pairs * (int64_t)sizeof(double);
 }
 
 DECLARE_KERNELS_FB(rope, cpu);
@@ -63,7 +66,7 @@ DECLARE_KERNELS_FB(rope, cuda);
 const struct op op_rope = {
     .name = "rope",
     .typing = TYPING_LOCAL,
-    .mixes = "D",
+    .mixes = "DS",
     .rule = RULE_ROPE,
     .shape = rope_shape,
     .forward_alias = ALIAS_IN_PLACE,

@@ -7,8 +7,12 @@
  *
  * Backward rotates dy by -angle. Nothing is saved, and y may be x.
  *
- * in[0] x, queries (B,T,H,D), or keys and values (B,T,2,J,D): the keys are rotated, the values are copied
+ * in[0] x, queries (B,T,H,D), or keys and values (B,T,2,J,D): the keys are rotated, the values are copied; or one key
+ * for all heads (B,T,D) (mla.h)
  * out[0] y, the same type   rule: rope_rule (rules.h)
+ *
+ * rule.first: a head's channels before it are copied, and D above counts those from it on. rule.neighbors: a pair is
+ * channels 2 i and 2 i + 1.
  *
  * t is the position in the whole sequence (axis_global), so a shard of T or of the heads has the angles of the whole. D
  * must be whole, and even. Angles and their cosines are computed in double for every dtype, because t may be large.
@@ -22,7 +26,7 @@
  *            and cosines and sines are multiplied by `attention`
  *
  * The choice of pairs is a convention. GPT-NeoX and Llama's files on Hugging Face also pair i and i + D/2; the paper
- * pairs neighbors, 2 i and 2 i + 1. Source: Su et al. 2021 (RoFormer); Chen et al. 2023
+ * and DeepSeek pair neighbors. Source: Su et al. 2021 (RoFormer); Chen et al. 2023
  * (linear); Peng et al. 2023 (YaRN); Grattafiori et al. 2024 (Llama 3), and transformers, modeling_rope_utils.py. */
 #pragma once
 
@@ -37,8 +41,10 @@ extern const struct op op_rope;
 /** The largest D on CUDA, where a block keeps the angles of a position in shared memory. */
 enum { ROPE_CUDA_MAX_D = 256 };
 
-/** Sizes of a call: each position of each sample has `heads` heads of D channels; the first `turned` are rotated. */
-struct rope_sizes { int64_t B, T, heads, turned, D; };
+/** Sizes of a call: each position of each sample has `heads` heads of D channels; the first `turned` are rotated. Of
+ *  their channels `pairs` pairs from channel `first` on turn: pair i is channel first + i step and the one `apart`
+ *  after it. */
+struct rope_sizes { int64_t B, T, heads, turned, D, first, pairs, step, apart; };
 struct rope_sizes rope_sizes(const struct call *);
 
 /** Compute speed[i] of `half` pairs, D / 2. Pure. */

@@ -7,7 +7,7 @@ kernel CPU(rope_forward), CPU(rope_backward_input);
 /* Pairs that a thread processes at a time. */
 enum { PAIRS = COLUMNS };
 
-static void speeds(const struct call *call) { rope_speeds(&call->step->rope, rope_sizes(call).D / 2, call->work); }
+static void speeds(const struct call *call) { rope_speeds(&call->step->rope, rope_sizes(call).pairs, call->work); }
 
 /* scale: of both. */
 static void angles(real *cosine, real *sine, double scale, const double *speed, int64_t place, int64_t n) {
@@ -27,6 +27,16 @@ static void turn(elem *to, const elem *from, const real *cosine, const real *sin
     }
 }
 
+/* The same, of neighbors. */
+static void turn_neighbors(elem *to, const elem *from, const real *cosine, const real *sine, int64_t n, int add) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        real x = load(from[2 * i]), y = load(from[2 * i + 1]);
+        put(to + 2 * i, x * cosine[i] - y * sine[i], add);
+        put(to + 2 * i + 1, y * cosine[i] + x * sine[i], add);
+    }
+}
+
 static void copy(elem *to, const elem *from, int64_t n, int add) {
     for (int64_t i = 0; i < n && (to != from || add); i++) put(to + i, load(from[i]), add);
 }
@@ -34,16 +44,18 @@ static void copy(elem *to, const elem *from, int64_t n, int add) {
 /* Rotate all heads of all samples at local position t. way: 1 forward, -1 backward. */
 static void turn_position(const struct call *call, const elem *x, elem *y, int64_t t, int way, int add) {
     struct rope_sizes s = rope_sizes(call);
-    int64_t half = s.D / 2, place = axis_global(&call->in[0].type->shape.axis[1], t);
+    int64_t place = axis_global(&call->in[0].type->shape.axis[1], t);
     const double *speed = call->work, scale = rope_attention(&call->step->rope);
     real cosine[PAIRS], sine[PAIRS];
-    for (int64_t first = 0; first < half; first += PAIRS) {
-        int64_t n = min64(PAIRS, half - first);
+    for (int64_t first = 0; first < s.pairs; first += PAIRS) {
+        int64_t n = min64(PAIRS, s.pairs - first);
         angles(cosine, sine, scale, speed + first, way * place, n);
         for (int64_t b = 0; b < s.B; b++)
             for (int64_t h = 0; h < s.turned; h++) {
-                int64_t at = ((b * s.T + t) * s.heads + h) * s.D + first;
-                turn(y + at, x + at, cosine, sine, n, half, add);
+                int64_t head = ((b * s.T + t) * s.heads + h) * s.D, at = head + s.first + first * s.step;
+                if (s.apart == 1) turn_neighbors(y + at, x + at, cosine, sine, n, add);
+                else turn(y + at, x + at, cosine, sine, n, s.apart, add);
+                if (first == 0) copy(y + head, x + head, s.first, add);
             }
     }
     for (int64_t b = 0; b < s.B; b++) {

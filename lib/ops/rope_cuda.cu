@@ -21,10 +21,11 @@ static struct speeds speeds_of(const struct rope_rule *rule, int64_t half) {
     return s;
 }
 
-__device__ static inline void turn_pair(elem *y, const elem *x, real cosine, real sine, int half, int accumulate) {
-    real a = load(x[0]), b = load(x[half]);   /* y may be x */
+__device__ static inline void turn_pair(elem *y, const elem *x, real cosine, real sine, int64_t apart,
+                                        int accumulate) {
+    real a = load(x[0]), b = load(x[apart]);   /* y may be x */
     put(y, a * cosine - b * sine, accumulate);
-    put(y + half, b * cosine + a * sine, accumulate);
+    put(y + apart, b * cosine + a * sine, accumulate);
 }
 
 /* way: 1 forward, -1 backward */
@@ -32,8 +33,8 @@ __global__ static void __launch_bounds__(THREADS)
 rope_block_per_position(elem *y, const elem *x, const struct speeds speeds, struct rope_sizes s, struct places places,
                         int way, int accumulate) {
     __shared__ real cosine[MAX_PAIRS], sine[MAX_PAIRS];
-    int half = (int)s.D / 2;
-    int64_t row = s.heads * s.D, rest = row - s.turned * s.D;
+    int half = (int)s.pairs;
+    int64_t row = s.heads * s.D, rest = row - s.turned * s.D, before = s.turned * s.first;
     int64_t t = blockIdx.x, place = places.first + t + (t >= places.turn ? places.jump : 0);
     for (int i = threadIdx.x; i < half; i += blockDim.x) {
         double angle = (double)(way * place) * speeds.of_pair[i];
@@ -41,8 +42,13 @@ rope_block_per_position(elem *y, const elem *x, const struct speeds speeds, stru
     }
     __syncthreads();
     for (int64_t i = threadIdx.x; i < s.B * s.turned * half; i += blockDim.x) {
-        int64_t b = i / (s.turned * half), at = (b * s.T + t) * row + i / half % s.turned * s.D + i % half;
-        turn_pair(y + at, x + at, cosine[i % half], sine[i % half], half, accumulate);
+        int64_t b = i / (s.turned * half), head = (b * s.T + t) * row + i / half % s.turned * s.D;
+        int64_t at = head + s.first + i % half * s.step;
+        turn_pair(y + at, x + at, cosine[i % half], sine[i % half], s.apart, accumulate);
+    }
+    for (int64_t i = threadIdx.x; i < s.B * before && (y != x || accumulate); i += blockDim.x) {
+        int64_t at = (i / before * s.T + t) * row + i % before / s.first * s.D + i % s.first;
+        put(y + at, load(x[at]), accumulate);
     }
     for (int64_t i = threadIdx.x; i < s.B * rest && (y != x || accumulate); i += blockDim.x) {
         int64_t at = (i / rest * s.T + t) * row + s.turned * s.D + i % rest;
@@ -55,7 +61,7 @@ static enum status turn(const struct call *call, const void *x, void *y, int way
     const struct axis *t = &call->in[0].type->shape.axis[1];
     struct places places = {t->first, t->turn, t->jump};
     return LAUNCHED(rope_block_per_position, (unsigned)s.T, THREADS, 0, stream_of(call), (elem *)y, (const elem *)x,
-                    speeds_of(&call->step->rope, s.D / 2), s, places, way, accumulate);
+                    speeds_of(&call->step->rope, s.pairs), s, places, way, accumulate);
 }
 
 enum status CUDA(rope_forward)(const struct call *call) {

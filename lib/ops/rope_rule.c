@@ -44,7 +44,7 @@ enum status rope_rule_read(const char *text, struct rope_rule *rule) {
         return FAIL(E_CONFIG, "rope-scaling=%.80s; use %s, numbers above 0", text, k->form);
     bool bounds = n >= 4;
     *rule = (struct rope_rule){rule->theta, (enum rope_scaling)kind, x[0], x[1], bounds ? x[2] : k->usual[0],
-                               bounds ? x[3] : k->usual[1], x[4]};
+                               bounds ? x[3] : k->usual[1], x[4], 0, false};
     if (kind == ROPE_YARN && n < 5) rule->attention = rope_yarn_attention(rule->factor, 1);
     if (k->most > 3 && !(rule->slow < rule->fast))
         return FAIL(E_CONFIG, "rope-scaling=%.80s: pairs between %g and %g turns in a context are slowed in part; give "

@@ -7,7 +7,7 @@
 
 enum op_rule {
     RULE_NONE, RULE_DROPOUT, RULE_ATTENTION, RULE_NORM, RULE_HEAD, RULE_GATHER, RULE_RESHARD, RULE_ROPE, RULE_FP8,
-    RULE_MOE, RULE_SCALE, RULE_BLOCKS
+    RULE_MOE, RULE_SCALE, RULE_BLOCKS, RULE_MLA
 };
 
 /* add_position, bias_dropout_residual (dropout.h). */
@@ -34,6 +34,7 @@ struct attention_rule {
     enum attention_mask mask;
     bool cross;                          /* keys and values are another sequence, of another length (mask FULL) */
     bool unscaled;                       /* scores are q . k, not divided by sqrt(D) */
+    double factor;                       /* one more factor of the scores; 0 stands for 1 */
     struct attention_view view;          /* of causal attention */
 };
 
@@ -52,13 +53,19 @@ struct norm_rule { double eps; };
 /* scale: the factor of every element. */
 struct scale_rule { double by; };
 
-/* rope: the base of its angles, and how they are slowed (rope.h). attention: 0 stands for 1. */
+/* rope: the base of its angles, and how they are slowed (rope.h). attention: 0 stands for 1. first: the channels of a
+ * head before it do not turn. neighbors: a pair is two neighboring channels. */
 enum rope_scaling { ROPE_UNSCALED, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN };
 struct rope_rule {
     double theta;
     enum rope_scaling scaling;
     double factor, context, slow, fast, attention;
+    int64_t first;
+    bool neighbors;
 };
+
+/* mla_split, mla_keys, mla_values (mla.h): channels of the latent, and of a head's value. */
+struct mla_rule { int64_t latent, value; };
 
 /* linear_cross_entropy. */
 struct head_rule { int64_t rows; };      /* tokens whose logits exist at a time; 0: all */

@@ -48,13 +48,14 @@ void tensor_copy_values(const struct tensor *to, const struct tensor *from) {
 
 /* ---- gradients ---- */
 
-/* The scalar whose gradient backward computes: the loss times loss_scale, or dout . out. */
+/* The scalar whose gradient backward computes: the loss times loss_scale, or dout . out of all outputs. */
 static double objective(struct op_case *c) {
     op_case_run(c, ROW_FORWARD);
     if (c->step.op->no_grad_out & 1) return dtype_get(c->out[0].data, c->out_type[0].dtype, 0) * c->settings.loss_scale;
     double sum = 0;
-    for (int64_t i = 0; i < type_n(&c->out_type[0]); i++)
-        sum += ((double *)c->out[0].data)[i] * ((double *)c->dout[0].data)[i];
+    for (int k = 0; k < c->step.n_out; k++)
+        for (int64_t i = 0; !(c->step.op->no_grad_out >> k & 1) && i < type_n(&c->out_type[k]); i++)
+            sum += ((double *)c->out[k].data)[i] * ((double *)c->dout[k].data)[i];
     return sum;
 }
 

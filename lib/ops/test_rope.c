@@ -52,15 +52,15 @@ static void check_formula(void) {
 /* Six pairs: the numbers of transformers' _compute_*_parameters, in fp64. */
 TEST(test_rope_slows_as_the_reference) {
     const struct { struct rope_rule rule; double speed[6]; } cases[] = {
-        {{100, ROPE_LINEAR, 4, 0, 0, 0, 0},
+        {{100, ROPE_LINEAR, 4, 0, 0, 0, 0, 0, false},
          {0.25, 0.11603972084031947, 0.053860867250797098, 0.025, 0.01160397208403195, 0.0053860867250797081}},
-        {{100, ROPE_LLAMA3, 8, 64, 1, 4, 0},
+        {{100, ROPE_LLAMA3, 8, 64, 1, 4, 0, 0, false},
          {1, 0.46415888336127786, 0.10198935907779744, 0.013042256043820465, 0.0058019860420159752,
           0.002693043362539854}},
-        {{100, ROPE_YARN, 4, 64, 0.5, 8, 0},
+        {{100, ROPE_YARN, 4, 64, 0.5, 8, 0, 0, false},
          {1, 0.37712909273103828, 0.13465216812699274, 0.043750000000000004, 0.01160397208403195,
           0.0053860867250797081}},
-        {{100, ROPE_YARN, 4, 4, 1, 32, 0},
+        {{100, ROPE_YARN, 4, 4, 1, 32, 0, 0, false},
          {1, 0.11603972084031947, 0.053860867250797098, 0.025, 0.01160397208403195, 0.0053860867250797081}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -128,6 +128,23 @@ TEST(test_rope_shard_is_turned_as_the_whole) {
     op_case_free(&part);
 }
 
+/* Neighbors, and halves, behind the first channels; of heads, or of a key for all. */
+static struct rope_rule turning;
+static void make_turned(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_rope, 1);
+    c->step.rope = turning;
+    op_case_input(c, turning.scaling ? op_type(dtype, "BTS", B, T, 3 + 8) : op_type(dtype, "BTHD", B, T, H, 3 + 8));
+    op_case_finish(c);
+}
+TEST(test_rope_of_neighbors_has_its_slope_on_the_device) {
+    for (int i = 0; i < 4; i++) {
+        turning = (struct rope_rule){100, i / 2 ? ROPE_LINEAR : ROPE_UNSCALED, 4, 16, 0.5, 8, 1.2, 3, i % 2};
+        op_case_check_gradients(make_turned);
+        op_case_check_aliases(make_turned);
+        op_case_check_siblings(make_turned, 4, 0);
+    }
+}
+
 TEST(test_rope_refuses_half_a_pair) {
     struct type x = op_type(FP32, "BTHD", 1, 2, 2, 5), out[MAX_OUT];
     struct step step = {.op = &op_rope, .n_in = 1, .n_out = 1};
@@ -138,4 +155,5 @@ TEST(test_rope_refuses_half_a_pair) {
 TESTS(unit_test(test_rope_gradient_is_the_slope), unit_test(test_rope_in_every_precision),
       unit_test(test_rope_is_its_formula), unit_test(test_rope_products_depend_on_the_distance),
       unit_test(test_rope_slows_as_the_reference), unit_test(test_rope_attention_multiplies),
+      unit_test(test_rope_of_neighbors_has_its_slope_on_the_device),
       unit_test(test_rope_shard_is_turned_as_the_whole), unit_test(test_rope_refuses_half_a_pair))

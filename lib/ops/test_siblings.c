@@ -9,6 +9,7 @@
 #include "lib/ops/embedding.h"
 #include "lib/ops/gelu.h"
 #include "lib/ops/layernorm.h"
+#include "lib/ops/mla.h"
 #include "lib/ops/relu.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rope.h"
@@ -76,7 +77,7 @@ static void make_geglu(struct op_case *c, enum dtype d) {
 static void make_rope(struct op_case *c, enum dtype d) {
     int heads = 1 + s.C / 256, D = 2 * ((s.C / heads + 1) / 2);
     op_case_start(c, &op_rope, 1);
-    c->step.rope = (struct rope_rule){100, s.T % 4 == 3 ? ROPE_YARN : ROPE_UNSCALED, 4, 16, 0.5, 8, 1.2};
+    c->step.rope = (struct rope_rule){100, s.T % 4 == 3 ? ROPE_YARN : ROPE_UNSCALED, 4, 16, 0.5, 8, 1.2, 0, false};
     struct type x = s.T % 4 == 1 ? op_type(d, "BTHD", s.B, s.first_t + s.T + 2, heads, D)
                                  : op_type(d, "BT2JD", s.B, s.first_t + s.T + 2, 2, heads, D);
     x = op_type_part(x, 'T', s.first_t, s.T);
@@ -162,6 +163,23 @@ static void make_branch(struct op_case *c, enum dtype d) {
     op_case_finish(c);
 }
 
+/* The moves of latent attention: C of a latent, of a head's channels, and of its value; 2 to 4 heads. */
+static void make_mla(struct op_case *c, enum dtype d, const struct op *op) {
+    int heads = 2 + s.T % 3, shared = 2 * (1 + s.C % 5), before = s.C, value = 1 + s.C * (s.T % 4) / 4;
+    op_case_start(c, op, op == &op_mla_split ? 2 : 1);
+    c->step.mla = (struct mla_rule){s.C, value};
+    if (op == &op_mla_split) op_case_input(c, op_type(d, "BTA", s.B, s.T, s.C + shared));
+    if (op == &op_mla_values) op_case_input(c, op_type(d, "BTHD", s.B, s.T, heads, before + shared));
+    if (op == &op_mla_keys) {
+        op_case_input(c, op_type(d, "BTJW", s.B, s.T, heads, before + value));
+        op_case_input(c, op_type(d, "BTS", s.B, s.T, shared));
+    }
+    op_case_finish(c);
+}
+static void make_mla_split(struct op_case *c, enum dtype d) { make_mla(c, d, &op_mla_split); }
+static void make_mla_keys(struct op_case *c, enum dtype d) { make_mla(c, d, &op_mla_keys); }
+static void make_mla_values(struct op_case *c, enum dtype d) { make_mla(c, d, &op_mla_values); }
+
 static const struct { const char *name; op_case_maker *make; double (*longest_sum)(void); int stored; } ops[] = {
     {"layernorm", make_layernorm, layernorm_sum, 0},
     {"gelu", make_gelu, gelu_sum, 0},
@@ -178,6 +196,9 @@ static const struct { const char *name; op_case_maker *make; double (*longest_su
     {"branch", make_branch, gelu_sum, 0},
     {"rmsnorm_heads", make_rmsnorm_heads, heads_sum, 0},
     {"geglu", make_geglu, gelu_sum, 0},
+    {"mla_split", make_mla_split, gelu_sum, 0},
+    {"mla_keys", make_mla_keys, gelu_sum, 0},
+    {"mla_values", make_mla_values, gelu_sum, 0},
 };
 
 static void check_op(int i) {
@@ -230,6 +251,9 @@ TEST(test_siblings_dropout) { check_drawn_shapes(11); }
 TEST(test_siblings_branch) { check_drawn_shapes(12); }
 TEST(test_siblings_rmsnorm_heads) { check_drawn_shapes(13); }
 TEST(test_siblings_geglu) { check_drawn_shapes(14); }
+TEST(test_siblings_of_latent_attention) {
+    for (int op = 15; op < 18; op++) check_drawn_shapes(op);
+}
 
 /* Rows longer than a block's registers: 8192 columns in fp32 and fp64, 16384 in bf16 and fp16. 8196 is no multiple of
  * 8. */
@@ -256,4 +280,5 @@ TESTS(unit_test(test_siblings_layernorm), unit_test(test_siblings_gelu), unit_te
       unit_test(test_siblings_swiglu), unit_test(test_siblings_rope), unit_test(test_siblings_dropout_residual),
       unit_test(test_siblings_relu), unit_test(test_siblings_gelu_erf), unit_test(test_siblings_dropout),
       unit_test(test_siblings_branch), unit_test(test_siblings_rmsnorm_heads), unit_test(test_siblings_geglu),
+      unit_test(test_siblings_of_latent_attention),
       unit_test(test_siblings_of_long_rows), unit_test(test_siblings_of_many_rows))

@@ -140,9 +140,15 @@ static enum status bag_backward(struct typing_at *a) {
 /* ---- local: no sum over ranks, forward or backward ---- */
 static bool mixes(const struct typing_at *a, char tag) { return a->s->op->mixes && strchr(a->s->op->mixes, tag); }
 
+/* Do all shards of in[0] read input i whole? */
+static bool serves_all(const struct typing_at *a, int i) {
+    return spread_is(a->in[0], SHARDED) && spread_is(a->in[i], REPLICATED) && !has(shape_in(a, i), a->in[0].tag);
+}
+
 static enum status same_places(const struct typing_at *a) {
     for (int i = 0; i < a->s->n_in; i++) {
         if (spread_is(a->in[i], PARTIAL)) return refuse_partial(a, name_in(a, i));
+        if (serves_all(a, i)) continue;
         if (spread_is(a->in[i], VARYING) || spread_is(a->in[0], VARYING) || spread_alike(a->in[0], a->in[i])) continue;
         return refuse(a, name_in(a, i), "%s, and %s next to it is %s", spread_text(a->in[i]), name_in(a, 0),
                       spread_text(a->in[0]));
@@ -184,11 +190,12 @@ static enum status local_forward(struct typing_at *a) {
     return OK;
 }
 
-/* If dy is sharded, dx is sharded like x; otherwise dx has dy's type. A replicated weight, used by all shards of dy,
- * gets a part of its gradient from each. */
+/* If dy is sharded, dx is sharded like x; otherwise dx has dy's type. A replicated weight, or an input without the
+ * sharded axis, used by all shards of dy, gets a part of its gradient from each. */
 static enum status local_backward(struct typing_at *a) {
     struct spread dy = a->dout[0];
-    for (int i = 0; i < a->s->n_in; i++) a->din[i] = spread_is(dy, SHARDED) ? a->in[i] : dy;
+    for (int i = 0; i < a->s->n_in; i++)
+        a->din[i] = !spread_is(dy, SHARDED) ? dy : serves_all(a, i) ? spread_of(PARTIAL, 0) : a->in[i];
     for (int i = 0; i < a->s->n_weight; i++)
         a->dweight[i] = !spread_is(dy, SHARDED)              ? dy
                         : spread_is(a->weight[i], SHARDED) ? a->weight[i]

@@ -1,7 +1,6 @@
 /* Files of other projects that hold a GPT-2. */
 #include "models/gpt/gpt.h"
 #include "models/gpt/gpt_hf.h"
-#include "models/gpt/gpt_hf_config.h"
 #include "models/gpt/gpt_llmc.h"
 
 const struct model_format gpt_formats[] = {

@@ -2,7 +2,6 @@
 
 #include "lib/checkpoint/hf_weights.h"
 #include "models/gpt/gpt.h"
-#include "models/gpt/gpt_hf_config.h"
 #include "models/gpt/gpt_weights.h"
 #include <inttypes.h>
 #include <stdio.h>

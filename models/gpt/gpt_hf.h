@@ -25,3 +25,11 @@ enum status gpt_hf_import(const char *path, int64_t heads, const char *save, str
 enum status gpt_hf_export(const struct checkpoint_reader *, enum dtype, const char *path);
 /** Can Hugging Face's files hold this model? @errors E_CONFIG: an untied head, experts  @collective{none} */
 enum status gpt_hf_check(const struct checkpoint_model *);
+
+/* ---- config.json (gpt_hf_config.c) ---- */
+/** Read the model's sizes from the file.
+ *  @errors E_DATA: there is no file; E_FORMAT: it describes no GPT-2 that Trivium computes */
+enum status gpt_hf_config_read(const char *path, struct checkpoint_model *out);
+
+/** Write config.json to `path`. @errors E_IO, E_MEMORY */
+enum status gpt_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);

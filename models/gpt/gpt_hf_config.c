@@ -1,4 +1,4 @@
-#include "models/gpt/gpt_hf_config.h"
+#include "models/gpt/gpt_hf.h"
 
 #include "lib/checkpoint/hf_config.h"
 #include "lib/checkpoint/hf_keys.h"

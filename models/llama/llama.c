@@ -53,12 +53,19 @@ static int residual(struct builder *b, const char *name, const char *bias, int x
                                        (struct inputs){x, stream, bias ? build_vector(b, bias, "C", 0) : NONE, NONE}));
 }
 
+static const struct mla_options *mla(const struct plan *plan) { return &llama_options(plan)->mla; }
+
 /* llama_build has checked the option. */
+static struct rope_rule positions(const struct plan *plan) {
+    struct rope_rule rule = {.theta = (double)llama_options(plan)->rope_theta};
+    (void)rope_rule_read(llama_options(plan)->rope_scaling, &rule);
+    rule.neighbors = mla(plan)->rope_interleave;
+    return rule;
+}
+
 static int turn(struct builder *b, const char *name, int x) {
     int y = build_step(b, &op_rope, name, (struct inputs){x, NONE, NONE, NONE});
-    struct rope_rule *rule = &b->p->steps[b->p->n_steps - 1].rope;
-    (void)rope_rule_read(llama_options(b->plan)->rope_scaling, rule);
-    rule->theta = (double)llama_options(b->plan)->rope_theta;
+    b->p->steps[b->p->n_steps - 1].rope = positions(b->plan);
     return y;
 }
 
@@ -68,23 +75,41 @@ int64_t llama_window(const struct plan *plan, int64_t layer) {
     return n && layers[(size_t)layer % n] == 'f' ? 0 : llama_options(plan)->window;
 }
 
-static int attention_half(struct builder *b, int layer, int x, double residual_std) {
-    const struct op *core =
+static void queries_and_keys(struct builder *b, int h, int *q, int *kv) {
+    bool bias = llama_options(b->plan)->attention_bias;
+    *q = linear(b, "q", "q.w", "HDC", 0.02, bias ? "q.b" : NULL, h);
+    *kv = linear(b, "kv", "kv.w", "2JDC", 0.02, bias ? "kv.b" : NULL, h);
+    *q = turn(b, "q.turned", norm_heads(b, "q.norm", "q.norm.g", "HD", *q));
+    *kv = turn(b, "k.turned", norm_heads(b, "k.norm", "k.norm.g", "JD", *kv));
+}
+
+static int core(struct builder *b, int layer, int q, int kv) {
+    const struct op *op =
         model_options(b->plan)->attention == ATTENTION_BLOCKED ? &op_attention_blocked : &op_attention_materialised;
-    int h = norm_before(b, "norm1", "norm1.g", x);
-    int bias = llama_options(b->plan)->attention_bias;
-    int q = linear(b, "q", "q.w", "HDC", 0.02, bias ? "q.b" : NULL, h),
-        kv = linear(b, "kv", "kv.w", "2JDC", 0.02, bias ? "kv.b" : NULL, h);
     int sinks = llama_options(b->plan)->attention_sinks ? build_vector(b, "sinks", "H", 0) : NONE;
-    q = turn(b, "q.turned", norm_heads(b, "q.norm", "q.norm.g", "HD", q));
-    kv = turn(b, "k.turned", norm_heads(b, "k.norm", "k.norm.g", "JD", kv));
-    h = build_dropout(b, build_step(b, core, "att", (struct inputs){q, kv, sinks, NONE}));
-    struct attention_view *view = &b->p->steps[b->p->n_steps - 1].attention.view;
-    view->window = llama_window(b->plan, layer);
-    view->cap = llama_options(b->plan)->attention_cap;
-    view->sinks = sinks != NONE;
-    h = norm_after(b, "post1", "post1.g", linear(b, "proj", "proj.w", "CHD", residual_std, NULL, h));
-    return residual(b, "res1", bias == BIAS_ALL ? "proj.b" : NULL, h, x);
+    int y = build_dropout(b, build_step(b, op, "att", (struct inputs){q, kv, sinks, NONE}));
+    struct attention_rule *rule = &b->p->steps[b->p->n_steps - 1].attention;
+    rule->view = (struct attention_view){llama_window(b->plan, layer), llama_options(b->plan)->attention_cap,
+                                         sinks != NONE};
+    return y;
+}
+
+static int attention_half(struct builder *b, int layer, int x, double residual_std) {
+    const struct mla_options *latent = mla(b->plan);
+    const struct rope_rule rope = positions(b->plan);
+    int h = norm_before(b, "norm1", "norm1.g", x), q, kv, w;
+    if (latent->kv_lora_rank) {
+        q = mla_queries(b, latent, &rope, h);
+        kv = mla_keys_and_values(b, latent, &rope, h);
+        h = mla_outputs(b, latent, &rope, core(b, layer, q, kv));
+        w = mla_projection(b, latent, residual_std);
+    } else {
+        queries_and_keys(b, h, &q, &kv);
+        h = core(b, layer, q, kv);
+        w = build_matrix(b, "proj.w", "CHD", residual_std);
+    }
+    h = norm_after(b, "post1", "post1.g", build_step(b, &op_linear, "proj", (struct inputs){h, NONE, w, NONE}));
+    return residual(b, "res1", llama_options(b->plan)->attention_bias == BIAS_ALL ? "proj.b" : NULL, h, x);
 }
 
 bool llama_has_experts(const struct plan *plan, int64_t layer) {
@@ -178,9 +203,10 @@ static enum status check_experts(const struct plan *plan) {
 enum status llama_build(const struct plan *plan, struct program *p) {
     struct rope_rule rule = {0};
     TRY(check_experts(plan));
-    TRY(refuse_odd_heads(plan));
+    if (!mla(plan)->kv_lora_rank) TRY(refuse_odd_heads(plan));
     TRY(check_window(llama_options(plan)));
     TRY(rope_rule_read(llama_options(plan)->rope_scaling, &rule));
+    TRY(mla_check(plan, mla(plan), &rule, llama_options(plan)->qk_norm || llama_options(plan)->attention_bias));
     if (llama_options(plan)->mlp_bias && model_options(plan)->experts)
         return FAIL(E_CONFIG, "mlp-bias=on, and experts have no biases; use --mlp-bias off, or --experts 0");
     if (llama_options(plan)->post_norm && (llama_options(plan)->attention_bias == BIAS_ALL ||
@@ -208,7 +234,8 @@ static int64_t key_width(const struct plan *c) { return plan_kv_heads(c) * plan_
 static int64_t matrices(const struct plan *c, int64_t n) {
     int64_t C = c->hidden, experts = (3 * n * llama_expert_ffn(c) + model_options(c)->experts) * C, sum = 0;
     for (int64_t l = 0; l < c->layers; l++)
-        sum += 2 * (width(c) + key_width(c)) * C + (llama_has_experts(c, l) ? experts : 3 * plan_ffn(c) * C);
+        sum += (mla(c)->kv_lora_rank ? mla_matrices(c, mla(c)) : 2 * (width(c) + key_width(c)) * C) +
+               (llama_has_experts(c, l) ? experts : 3 * plan_ffn(c) * C);
     return sum;
 }
 static int64_t layer_biases(const struct plan *c) {
@@ -218,7 +245,8 @@ static int64_t layer_biases(const struct plan *c) {
 }
 static int64_t layer_norms(const struct plan *c) {
     int kind = llama_options(c)->qk_norm;
-    return 2 * c->hidden + (kind == QK_NORM_ALL ? width(c) + key_width(c) : kind ? 2 * plan_head_dim(c) : 0);
+    return 2 * c->hidden + mla_norms(mla(c)) +
+           (kind == QK_NORM_ALL ? width(c) + key_width(c) : kind ? 2 * plan_head_dim(c) : 0);
 }
 int64_t llama_n_params(const struct plan *c) {
     const struct model_options *m = model_options(c);
@@ -235,7 +263,8 @@ double llama_flops_per_token(const struct plan *c) {
         int64_t window = llama_window(c, l);
         keys += (double)(window && window < c->seq ? window : c->seq);
     }
-    return 6.0 * (double)llama_matmul_params(c) + 12.0 * (double)width(c) * keys;
+    int64_t value = mla(c)->kv_lora_rank ? mla_value(c, mla(c)) : plan_head_dim(c);
+    return 6.0 * (double)llama_matmul_params(c) + 6.0 * (double)(width(c) + c->heads * value) * keys;
 }
 
 static const struct option OPTIONS[] = {
@@ -276,6 +305,7 @@ static const struct option OPTIONS[] = {
     {"router-norm", OPTION_BOOL, "on", 0, 0, NULL, "",
      "llama: a token's gates are its experts' probabilities divided by their sum (Mixtral); off: the probabilities "
      "themselves (Qwen3-MoE's norm_topk_prob=false)", "model", offsetof(struct llama_options, router_norm)},
+    MLA_OPTIONS(struct llama_options, mla),
 };
 
 #define PRESETS_OF(family) llama_presets_##family,

@@ -14,15 +14,17 @@
  * channels, or --head-dim. With --qk-norm q and k are rmsnorm(q) and rmsnorm(k) before rope turns them (Qwen 3, of a
  * head; OLMo 2, of all heads). With --post-norm x = x + rmsnorm(proj(...)) and x = x + rmsnorm(down(...)), with no norm
  * before (OLMo 2). With --window a query sees only the last tokens, in all layers or in some; --attention-cap and
- * --attention-sinks change its scores (lib/ops/attention/attention.h). Rotary positions may be slowed (--rope-scaling,
- * lib/ops/rope.h). heads / kv-heads query heads share one head of keys and values (grouped-query attention). Llama has
- * no dropout; here --dropout acts on both residuals and on attention, as in models/gpt/.
+ * --attention-sinks change its scores (lib/ops/attention/attention.h). With --kv-lora-rank queries, keys and values are
+ * those of latent attention (mla/mla.h; DeepSeek-V2). Rotary positions may be slowed (--rope-scaling, lib/ops/rope.h).
+ * heads / kv-heads query heads share one head of keys and values (grouped-query attention). Llama has no dropout; here
+ * --dropout acts on both residuals and on attention, as in models/gpt/.
  *
  * Source: Touvron et al. 2023 (LLaMA; Llama 2); Grattafiori et al. 2024 (Llama 3); Jiang et al. 2023
  * (Mistral 7B), 2024 (Mixtral); Yang et al. 2024 (Qwen2.5), 2025 (Qwen 3); OLMo et al. 2024 (OLMo 2). */
 #pragma once
 
 #include "lib/run/model.h"
+#include "models/llama/mla/mla.h"
 
 extern const struct model model_llama, model_mixtral, model_moe;
 extern const struct model_format llama_formats[], mixtral_formats[], moe_formats[];
@@ -42,6 +44,7 @@ struct llama_options {
     int64_t expert_ffn;                              /* 0: plan_ffn */
     char expert_layers[OPTION_TEXT_MAX];             /* repeated over the layers: e has experts, d an MLP */
     int router_norm;
+    struct mla_options mla;
 };
 static inline const struct llama_options *llama_options(const struct plan *p) {
     return plan_own(p, &model_llama.options);
@@ -60,7 +63,7 @@ int64_t llama_expert_ffn(const struct plan *);
 /** N of the MFU formula: parameters in matrix products, that is all but the embedding table and the norms. */
 int64_t llama_matmul_params(const struct plan *);
 /** Flops per token, forward and backward, no recomputation: 6 N + 12 L H D T; T is the window in layers that have a
- *  smaller one.
+ *  smaller one. With latent attention 6 L H (D + U) T.
  *  Source: Chowdhery et al. 2022, appendix B. */
 double llama_flops_per_token(const struct plan *);
 /** Parameters of the whole model; a tied head counts once, padding does not count. */

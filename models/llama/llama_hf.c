@@ -38,6 +38,7 @@ enum status llama_hf_check(const struct checkpoint_model *m) {
         return FAIL(E_CONFIG, "this checkpoint is of %s, and not of llama", m->arch[0] ? m->arch : "gpt");
     TRY(check_experts(m));
     TRY(check_scores(m));
+    TRY(mla_hf_check(m, llama_hf_has_type(m)));
     if (!llama_hf_has_type(m) && strstr(m->more, "window="))
         return FAIL(E_CONFIG, "the model has %.120s, and no model_type has these together: mistral and mixtral have a "
                     "window in all layers, qwen2 and qwen3 in some; use --window 0 --window-layers s", m->more);

@@ -9,6 +9,7 @@
     {"h%d.q.w", {LAYER ".self_attn.q_proj.weight"}, "HD C"}, \
     {"h%d.q.b", {LAYER ".self_attn.q_proj.bias"}, "HD"}, \
     {"h%d.kv.b", {LAYER ".self_attn.k_proj.bias", LAYER ".self_attn.v_proj.bias"}, "JD"}, \
+    MLA_PUBLISHED(LAYER ".self_attn."), \
     {"h%d.sinks", {LAYER ".self_attn.sinks"}, "H"}, \
     {"h%d.proj.b", {LAYER ".self_attn.o_proj.bias"}, "C"}, \
     {"h%d.up.b", {LAYER ".mlp.gate_proj.bias", LAYER ".mlp.up_proj.bias"}, "K"}, \

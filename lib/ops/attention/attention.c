@@ -14,6 +14,7 @@ struct attention_sizes attention_sizes(const struct call *call) {
     struct attention_sizes s = {.B = a[0].n, .T = a[1].n, .Tk = a[1].n, .H = h->n, .D = h[1].n, .J = h->n,
                                 .first_head = h->first,
                                 .scale = call->step->attention.unscaled ? 1 : 1 / sqrt((double)h[1].n)};
+    if (call->step->attention.factor > 0) s.scale *= call->step->attention.factor;
     s.row = s.key_row = 3 * s.H * s.D;
     if (call->step->n_in == 1) return s;
     s.Tk = call->in[1].type->shape.axis[1].n;

@@ -11,7 +11,8 @@
  *
  * With attention.mask MASK_FULL every query sees all keys, j < T. T5 needs three options: `unscaled` leaves out
  * 1 / sqrt(D); a weight is a bias by relative position (attention_bias.h), which is added to s; with `cross` keys and
- * values come from another sequence of Tk positions, and every query sees all of them.
+ * values come from another sequence of Tk positions, and every query sees all of them. `factor` multiplies s (YaRN of
+ * DeepSeek, models/mla/).
  *
  * Backward, with delta[t] = sum_j m p (dy[t] . v[j]) = dy[t] . y[t]:
  *   ds[t,j] = p[t,j] (m[t,j] dy[t] . v[j] - delta[t])
@@ -53,7 +54,7 @@ struct attention_sizes {
     int64_t B, T, Tk, H, D, J; /* T: queries; Tk: keys; J: key heads, J = H where no heads share keys */
     int64_t row, key_row;     /* elements between two positions of the queries; of the keys and values */
     int64_t first_head;       /* global index of head 0 */
-    double scale;             /* 1 / sqrt(D); 1 with `unscaled` */
+    double scale;             /* 1 / sqrt(D), or 1 with `unscaled`; times `factor` */
 };
 struct attention_sizes attention_sizes(const struct call *);
 /** Is every key after a query hidden from it? */

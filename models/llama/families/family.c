@@ -54,6 +54,10 @@ static bool has_flag(const struct llama_family *f, const char *key) {
     return found && found->use == HF_FLAG;
 }
 
+static bool has_latents(const struct llama_family *f) { return hf_keys_find(f->keys, "kv_lora_rank") != NULL; }
+static const char *const OF_LATENTS[] = {"kv-lora-rank", "q-lora-rank", "rope-head-dim", "v-head-dim",
+                                         "mscale-all-dim"};
+
 /* Is there a key for this value of an option? */
 static bool has_key_of(const struct llama_family *f, const char *option, const char *value) {
     if (!strcmp(option, "attention-bias")) return has_flag(f, "attention_bias") && !strcmp(value, f->bias);
@@ -63,6 +67,9 @@ static bool has_key_of(const struct llama_family *f, const char *option, const c
     if (!strcmp(option, "expert-ffn")) return hf_keys_find(f->keys, "moe_intermediate_size") != NULL;
     if (!strcmp(option, "expert-layers")) return hf_keys_find(f->keys, "mlp_only_layers") != NULL;
     if (!strcmp(option, "router-norm")) return has_flag(f, "norm_topk_prob");
+    if (!strcmp(option, "rope-interleave")) return has_flag(f, "rope_interleave");
+    for (size_t i = 0; i < sizeof OF_LATENTS / sizeof *OF_LATENTS; i++)
+        if (!strcmp(option, OF_LATENTS[i])) return has_latents(f);
     return !strcmp(option, "norm-eps") || !strcmp(option, "rope-scaling") || !strcmp(option, "activation");
 }
 
@@ -71,6 +78,7 @@ static bool holds(const struct llama_family *f, const struct checkpoint_model *m
     struct checkpoint_model own = {.arch = ""};
     const char *option;
     char always[MODEL_VALUE_MAX], said[MODEL_VALUE_MAX];
+    if (has_latents(f) && says(m, "kv-lora-rank", "")) return false;
     snprintf(own.more, sizeof own.more, "%s", f->always);
     for (int i = N_MODEL_SIZES; i < N_MODEL_OPTIONS; i++) {
         (void)checkpoint_model_option(&own, i, &option, always);
@@ -193,6 +201,54 @@ static void say_experts(struct checkpoint_model *m, const struct llama_said *s, 
     if (!s->router_norm) checkpoint_model_say(m, "router-norm", "off");
 }
 
+/* ---- latents ---- */
+
+static const json_t *scaling_of(const json_t *config) {
+    const json_t *scaling = json_object_get(config, "rope_scaling");
+    return json_object_size(scaling) ? scaling : json_object_get(config, "rope_parameters");
+}
+
+/* Latent attention is more than its rows of the table say. */
+static enum status read_latents(const char *path, const json_t *config, const struct hf_keys *keys,
+                                struct llama_said *s) {
+    int64_t dense = 0, turned = 0, layers = s->model.layers;
+    if (!s->kv_lora_rank) return OK;
+    TRY(read_whole(path, config, hf_keys_find(keys, "q_lora_rank"), 1, &s->q_lora_rank));
+    TRY(read_whole(path, config, hf_keys_find(keys, "first_k_dense_replace"), 0, &dense));
+    TRY(read_whole(path, config, hf_keys_find(keys, "head_dim"), 0, &turned));
+    if (json_object_get(config, "head_dim") && turned != s->rope)
+        return FAIL(E_FORMAT, "%s: head_dim is %" PRId64 ", and with kv_lora_rank it is qk_rope_head_dim, %" PRId64
+                    ", or absent", path, turned, s->rope);
+    s->mscale_all_dim = json_number_value(json_object_get(scaling_of(config), "mscale_all_dim"));
+    s->head_dim = s->nope + s->rope;
+    if (s->model.kv_heads && s->model.kv_heads != s->model.heads)
+        return FAIL(E_FORMAT, "%s: num_key_value_heads is %" PRId64 " of %" PRId64 " heads; with kv_lora_rank every "
+                    "head has keys of its own, so it must be as many, or null", path, s->model.kv_heads,
+                    s->model.heads);
+    if (s->value > s->head_dim)
+        return FAIL(E_FORMAT, "%s: v_head_dim is %" PRId64 ", more than the %" PRId64 " channels of a key, which "
+                    "Trivium does not compute", path, s->value, s->head_dim);
+    if (dense >= layers) return OK;
+    return FAIL(E_FORMAT, "%s: first_k_dense_replace is %" PRId64 " of %" PRId64 " layers, and Trivium reads none with "
+                "experts", path, dense, layers);
+}
+
+static void say_number(struct checkpoint_model *m, const char *option, int64_t n) {
+    char text[MODEL_VALUE_MAX];
+    snprintf(text, sizeof text, "%" PRId64, n);
+    if (n) checkpoint_model_say(m, option, text);
+}
+
+static void say_latents(struct checkpoint_model *m, const struct llama_said *s) {
+    if (!s->kv_lora_rank) return;
+    say_number(m, "kv-lora-rank", s->kv_lora_rank);
+    say_number(m, "q-lora-rank", s->q_lora_rank);
+    say_number(m, "rope-head-dim", s->rope);
+    say_number(m, "v-head-dim", s->value);
+    checkpoint_model_say_real(m, "mscale-all-dim", s->mscale_all_dim, 0);
+    if (s->interleave) checkpoint_model_say(m, "rope-interleave", "on");
+}
+
 /* What the sizes do not say. */
 static void say_more(struct checkpoint_model *m, const struct llama_said *s, const struct rope_rule *rope,
                      const struct windows *w, const struct llama_family *f) {
@@ -203,8 +259,8 @@ static void say_more(struct checkpoint_model *m, const struct llama_said *s, con
     if (rope->scaling != ROPE_UNSCALED) checkpoint_model_say(m, "rope-scaling", text);
     if (s->attention_bias) checkpoint_model_say(m, "attention-bias", f->bias);
     if (s->mlp_bias) checkpoint_model_say(m, "mlp-bias", "on");
-    snprintf(text, sizeof text, "%" PRId64, w->window);
-    if (w->window) checkpoint_model_say(m, "window", text);
+    say_number(m, "window", w->window);
+    say_latents(m, s);
     if (w->window && strcmp(w->layers, "s") != 0) checkpoint_model_say(m, "window-layers", w->layers);
 }
 
@@ -234,6 +290,7 @@ static enum status read_config(const char *path, const json_t *config, struct ch
     const struct hf_keys *const tables[] = {&ALL, &hf_keys_sizes, f->keys, &hf_keys_shared, NULL};
     TRY(hf_keys_read(path, row->type, config, tables, false, &s));
     TRY(check_sizes(path, &s));
+    TRY(read_latents(path, config, f->keys, &s));
     TRY(checkpoint_model_check(&s.model, path));
     TRY(read_windows(path, config, f->keys, &s, &windows));
     TRY(read_expert_layers(path, config, &s, layers));
@@ -267,6 +324,23 @@ static json_t *layer_types(const struct checkpoint_model *m, const char *letters
     return types;
 }
 
+static json_int_t number(const struct checkpoint_model *m, const char *option) {
+    return (json_int_t)checkpoint_model_real(m, option, 0);
+}
+
+/* Set the latents' keys that are HF_READ. */
+static json_t *with_latents(json_t *config, const struct checkpoint_model *m, const struct llama_family *f) {
+    json_int_t q = number(m, "q-lora-rank");
+    if (!config || !has_latents(f)) return config;
+    int failed = json_object_set_new(config, "q_lora_rank", q ? json_integer(q) : json_null()) |
+                 json_object_set_new(config, "first_k_dense_replace", json_integer((json_int_t)m->layers));
+    if (!says(m, "mscale-all-dim", ""))
+        failed |= json_object_set_new(json_object_get(config, "rope_scaling"), "mscale_all_dim",
+                                      json_real(checkpoint_model_real(m, "mscale-all-dim", 0)));
+    if (failed) json_decref(config);
+    return failed ? NULL : config;
+}
+
 static json_t *with_mlp_only(json_t *config, const struct checkpoint_model *m, const struct hf_keys *keys) {
     char letters[MODEL_VALUE_MAX];
     json_t *list = hf_keys_find(keys, "mlp_only_layers") ? json_array() : NULL;
@@ -280,7 +354,7 @@ static json_t *with_mlp_only(json_t *config, const struct checkpoint_model *m, c
 
 /* Set the window's keys. Older versions read max_window_layers: from which layer on all have it. */
 static json_t *with_windows(json_t *config, const struct checkpoint_model *m, const struct hf_keys *keys) {
-    json_int_t window = (json_int_t)checkpoint_model_real(m, "window", 0);
+    json_int_t window = number(m, "window");
     char letters[MODEL_VALUE_MAX];
     int failed = 0;
     checkpoint_model_said(m, "window-layers", letters);
@@ -306,6 +380,9 @@ static struct llama_said said_of(const struct checkpoint_model *m, const struct 
     s.expert_ffn = (int64_t)checkpoint_model_real(m, "expert-ffn", (double)s.model.ffn);
     s.router_norm = !says(m, "router-norm", "off");
     s.sparse_step = 1;
+    s.kv_lora_rank = number(m, "kv-lora-rank"), s.rope = number(m, "rope-head-dim"), s.nope = s.head_dim - s.rope;
+    s.value = says(m, "v-head-dim", "") ? s.nope : number(m, "v-head-dim");
+    s.interleave = says(m, "rope-interleave", "on"), s.routed = 1;
     return s;
 }
 
@@ -320,6 +397,7 @@ static json_t *config_json(const struct checkpoint_model *m, enum dtype dtype, c
     config = hf_keys_write(&hf_keys_sizes, &s, config);
     config = hf_keys_write(f->keys, &s, config);
     config = with_mlp_only(config, m, f->keys);
+    config = with_latents(config, m, f);
     return with_windows(config, m, f->keys);
 }
 

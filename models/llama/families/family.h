@@ -16,7 +16,9 @@
     X(qwen2) \
     X(qwen3) \
     X(olmo2) \
-    X(seed_oss)
+    X(seed_oss) \
+    X(deepseek_v3) \
+    X(deepseek_v2)
 #define FAMILIES_OF_MIXTRAL(X) \
     X(mixtral)
 #define FAMILIES_OF_MOE(X) \
@@ -26,7 +28,9 @@
 struct llama_said {
     struct checkpoint_model model;       /* sizes, the first member (hf_keys_sizes) */
     int64_t tied, head_dim, attention_bias, mlp_bias, use_window, expert_ffn, router_norm, sparse_step;
-    double eps;
+    int64_t kv_lora_rank, q_lora_rank, nope, rope, value, interleave;    /* latent attention; kv_lora_rank 0: none */
+    int64_t routed;                      /* experts of layers from first_k_dense_replace on */
+    double eps, mscale_all_dim;
 };
 #define SAID(field) offsetof(struct llama_said, field)
 
@@ -35,7 +39,9 @@ struct llama_said {
  * sliding_window (HF_READ) is the window, which all layers have; with use_sliding_window (HF_FLAG), only if that is
  * true; with max_window_layers (HF_READ), the layers from this one on; with layer_types (HF_READ), those that it
  * names. decoder_sparse_step n (HF_SIZE): every n-th layer has experts, but for those of mlp_only_layers (HF_READ).
- * norm_topk_prob (HF_FLAG) is --router-norm; without it router_norm is on. */
+ * norm_topk_prob (HF_FLAG) is --router-norm; without it router_norm is on. With
+ * kv_lora_rank all its models have latent attention, q_lora_rank (HF_READ) may be null, and first_k_dense_replace
+ * (HF_READ) is the number of layers without experts. */
 struct llama_family {
     const char *architecture;            /* in "architectures" of config.json: "LlamaForCausalLM" */
     const struct hf_keys *keys;

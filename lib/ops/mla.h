@@ -1,0 +1,47 @@
+/* The moves of multi-head latent attention (models/mla/mla.h has the formulas): a product's channels to where the next
+ * step reads them. No number changes, but a gradient that is a sum.
+ *
+ *   split    in[0] x (B,T,A)   out[0] c (B,T,L)   out[1] s (B,T,S)          x = [c ; s], A = L + S
+ *   keys     in[0] x (B,T,J,W)   in[1] s (B,T,S)   out[0] kv (B,T,2,J,D)    x = [n ; v] of each head, W = N + U
+ *            k = [n ; s], D = N + S: every head has the same s. The values are [v ; 0]
+ *            backward: ds = sum_j dk[j]'s last S channels
+ *   values   in[0] y (B,T,H,D)   out[0] u (B,T,H,U)                         u = the first U channels; dy = [du ; 0]
+ *
+ * A head's value has U channels and its key D, and attention.h's kernels have one width for both: values are filled up
+ * with D - U zeros, so their outputs end with zeros, too, which `values` drops. The cost: attention multiplies 2 D
+ * numbers for each query and key, not D + U (DeepSeek: 384, not 320), and kv has 2 D for each head and token.
+ * FlashAttention 2 needs the same, and transformers pads for it.
+ *
+ * If heads are a shard, s is whole, and ds is this rank's part of the sum.
+ *
+ * rule: mla_rule (rules.h)   Source: DeepSeek-AI 2024 (DeepSeek-V2), section 2.1. */
+#pragma once
+
+#include "lib/ops/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const struct op op_mla_split, op_mla_keys, op_mla_values;
+
+/* Sizes of a call: tokens, heads on this rank, and the letters above; before: N. */
+struct mla_sizes { int64_t n, heads, latent, shared, value, before, D; };
+static inline struct mla_sizes mla_sizes(const struct call *call) {
+    const struct shape *x = &call->in[0].type->shape;
+    const struct mla_rule *r = &call->step->mla;
+    struct mla_sizes s = {x->axis[0].n * x->axis[1].n, x->n_axes == 4 ? x->axis[2].n : 1, r->latent, 0, r->value, 0, 0};
+    int64_t width = x->axis[x->n_axes - 1].n;
+    if (x->n_axes == 3) s.shared = width - s.latent;
+    else if (call->step->n_in == 1) s.D = width;
+    else {
+        s.shared = call->in[1].type->shape.axis[2].n;
+        s.before = width - s.value;
+        s.D = s.before + s.shared;
+    }
+    return s;
+}
+
+#ifdef __cplusplus
+}
+#endif
