@@ -229,8 +229,8 @@ static enum status read_latents(const char *path, const json_t *config, const st
         return FAIL(E_FORMAT, "%s: v_head_dim is %" PRId64 ", more than the %" PRId64 " channels of a key, which "
                     "Trivium does not compute", path, s->value, s->head_dim);
     if (dense >= layers) return OK;
-    return FAIL(E_FORMAT, "%s: first_k_dense_replace is %" PRId64 " of %" PRId64 " layers, and Trivium reads none with "
-                "experts", path, dense, layers);
+    return FAIL(E_FORMAT, "%s: first_k_dense_replace is %" PRId64 " of %" PRId64 " layers: others have experts, which "
+                "Trivium does not compute with latents", path, dense, layers);
 }
 
 static void say_number(struct checkpoint_model *m, const char *option, int64_t n) {
