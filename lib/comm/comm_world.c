@@ -2,10 +2,10 @@
  * folder. */
 #include "lib/comm/transport/host_transport.h"
 
+#include "lib/base/clock.h"
 #include "lib/base/cores.h"
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 static struct comm_place place = {.rank = 0, .size = 1, .local_rank = 0, .local_size = 1};
@@ -34,12 +34,6 @@ const struct comm_settings *comm_settings_in_force(void) { return &settings; }
 /* ---- processor time ---- */
 static double work_s;
 double comm_work_s(void) { return work_s; }
-
-static double thread_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 double comm_enter(void) { return settings.time_work ? thread_s() : 0; }
 void comm_leave(double entered_s) {

@@ -21,23 +21,26 @@ static volatile double sink;   /* stores the results, so that the compiler keeps
         a += 0.999f;                                                                                                   \
         b += 0.001f;                                                                                                   \
         for (int c = 0; c < CHAINS; c++) x[c] = a * (float)c;                                                          \
-        double start = clock_s();                                                                                      \
+        double start = thread_s();                                                                                     \
         for (int i = 0; i < ROUNDS; i++)                                                                               \
             _Pragma("GCC unroll 16") for (int c = 0; c < CHAINS; c++) x[c] = x[c] * a + b;                             \
-        double seconds = clock_s() - start;                                                                            \
+        double seconds = thread_s() - start;                                                                           \
         for (int c = 0; c < CHAINS; c++) sink += x[c][0];                                                              \
         return seconds;                                                                                                \
     }
 TIME(time_fp32, vec_f)
 TIME(time_fp64, vec_d)
 
-/* The fastest of the loops; each has CHAINS * ROUNDS multiply-adds, each of `numbers` numbers. */
+/* By the thread's own clock: on a full machine a loop may wait longer for a core than it runs, and gemm_narrow.c would
+ * choose another order of sums in one process of a job than in the others.
+ *
+ * The fastest of the loops; each has CHAINS * ROUNDS multiply-adds, each of `numbers` numbers. */
 static double rate(double (*loop)(void), double numbers, double seconds) {
-    double best = 1e30, end = clock_s() + seconds;
+    double best = 1e30, end = thread_s() + seconds;
     do {
         double t = loop();
         if (t < best) best = t;
-    } while (clock_s() < end);
+    } while (thread_s() < end);
     return 2 * numbers * CHAINS * ROUNDS / best;
 }
 
@@ -50,11 +53,11 @@ static double time_pairs(void) {
     __m512bh a = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5f), _mm512_set1_ps(0.25f));
     __m512bh b = _mm512_cvtne2ps_pbh(_mm512_set1_ps(1e-3f), _mm512_set1_ps(2e-3f));
     for (int c = 0; c < CHAINS; c++) x[c] = _mm512_set1_ps((float)c);
-    double start = clock_s();
+    double start = thread_s();
     for (int i = 0; i < ROUNDS; i++)
 #pragma GCC unroll 16
         for (int c = 0; c < CHAINS; c++) x[c] = _mm512_dpbf16_ps(x[c], a, b);
-    double seconds = clock_s() - start;
+    double seconds = thread_s() - start;
     for (int c = 0; c < CHAINS; c++) sink += x[c][0];
     return seconds;
 }
@@ -69,14 +72,14 @@ static double time_amx(void) {
     static const struct { uint8_t palette, none[15]; uint16_t row_bytes[16]; uint8_t rows[16]; } shapes = {
         1, {0}, {64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16}};
     _tile_loadconfig(&shapes);
-    double start = clock_s();                        /* all registers are zero now */
+    double start = thread_s();                        /* all registers are zero now */
     for (int i = 0; i < ROUNDS; i++) {
         _tile_dpbf16ps(0, 4, 5);
         _tile_dpbf16ps(1, 4, 5);
         _tile_dpbf16ps(2, 4, 5);
         _tile_dpbf16ps(3, 4, 5);
     }
-    double seconds = clock_s() - start;
+    double seconds = thread_s() - start;
     _tile_release();
     return seconds;
 }

@@ -1,8 +1,10 @@
 /* ranks: 1  device: cpu */
 /* Our own products (gemm_packed.h): for every cut of the work, each number of C is computed once, and its bits do not
  * depend on the cut. */
+#include "lib/base/clock.h"
 #include "lib/base/rng.h"
 #include "lib/ops/gemm/gemm.h"
+#include "lib/ops/gemm/rates.h"
 #include "lib/ops/gemm/test_gemm.h"
 #include "lib/ops/vector.h"
 #include "tests/test.h"
@@ -10,6 +12,8 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* Dtypes of the factors and of C, and how many of DEPTHS each pair tests; 16-bit numbers in each way that the program
  * and this machine have. */
@@ -250,6 +254,31 @@ TEST(test_gemm_chooses_pairs_where_they_are_faster) {
     assert_int_equal(gemm_way_of_rates(230, 0, false), BY_WIDENING);
 }
 
+/* Processes that share few cores choose alike, or the ranks of a job would sum in different orders. */
+TEST(test_gemm_every_process_of_a_full_machine_chooses_alike) {
+    enum { N = 128 };
+    pid_t child[N];
+    int start[2];
+    if (!gemm_pairs.can()) skip();
+    assert_int_equal(pipe(start), 0);
+    for (int i = 0; i < N; i++)
+        if (!(child[i] = fork())) {
+            close(start[1]);
+            (void)!read(start[0], &start, 1);                        /* until all are there; each at another time */
+            for (double begin = thread_s(); thread_s() < begin + 20e-6 * i;) continue;
+            _exit(gemm_way_of_rates(rate_of_fma(0.003), rate_of_pairs(0.003), false) == BY_PAIRS);
+        }
+    close(start[0]);
+    close(start[1]);
+    int n_pairs = 0;
+    for (int i = 0; i < N; i++) {
+        int status;
+        assert_int_equal(waitpid(child[i], &status, 0), child[i]);
+        n_pairs += WEXITSTATUS(status);
+    }
+    assert_true(n_pairs == 0 || n_pairs == N);
+}
+
 /* Products by leaves (gemm_leaves.h): the bits do not depend on the shards of the summed axis, on m, on n or on the
  * number of threads, and the results are right. */
 
@@ -373,5 +402,7 @@ TESTS(unit_test(test_gemm_packed_gives_the_same_bits_for_any_number_of_threads),
       unit_test(test_gemm_packed_keeps_what_is_not_a_number_in_its_row_and_column),
       unit_test(test_gemm_packed_of_every_cut_is_right), unit_test(test_gemm_packed_of_every_depth_is_right),
       unit_test(test_gemm_packed_rounds_once), unit_test(test_gemm_packed_plans_scratch_for_deep_sums_of_16_bits),
-      unit_test(test_gemm_chooses_pairs_where_they_are_faster), unit_test(test_any_number_of_ranks_makes_the_same_bits),
+      unit_test(test_gemm_chooses_pairs_where_they_are_faster),
+      unit_test(test_gemm_every_process_of_a_full_machine_chooses_alike),
+      unit_test(test_any_number_of_ranks_makes_the_same_bits),
       unit_test(test_rows_and_threads_change_no_bit), unit_test(test_a_product_by_leaves_adds_to_nothing))
