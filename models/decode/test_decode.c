@@ -7,6 +7,7 @@
 const char *decode_arch = "gpt";
 int decode_experts;
 static const char *qk_norm;              /* of a llama; with "all" its norms come late; NULL: none */
+static int latents;                      /* of a llama: channels of the latent of keys and values; 0: none */
 
 struct plan decode_plan(int precision) {
     struct plan p = parity_plan();
@@ -20,6 +21,11 @@ struct plan decode_plan(int precision) {
     assert_ok(recipe_arch(&p, decode_arch));
     if (strcmp(decode_arch, "llama") != 0) return p;
     p.hidden = 32, p.heads = 8, m->kv_heads = 4, m->ffn = 24, m->tie = 0;
+    if (latents) {
+        m->kv_heads = 8, m->head_dim = 6;
+        plan_set_number(&p, "rope-head-dim", 2), plan_set_number(&p, "v-head-dim", 5);
+        plan_set_number(&p, "kv-lora-rank", latents), plan_set_number(&p, "q-lora-rank", 10);
+    }
     if (qk_norm) plan_set_word(&p, "qk-norm", qk_norm, 0), plan_set_number(&p, "post-norm", !strcmp(qk_norm, "all"));
     plan_set_number(&p, "window", 3);
     plan_set_word(&p, "window-layers", "fs", 0);
@@ -297,18 +303,18 @@ TEST(test_decode_of_experts_has_the_scores_of_the_whole_forward_pass) {
     assert_close(error, 0, 1e-10);
 }
 
-/* The cache has keys that are normed and turned. */
-TEST(test_decode_of_normed_keys_has_the_scores_of_the_whole_forward_pass) {
+/* The cache has keys that are normed and turned, or the heads' own of a latent. */
+TEST(test_decode_of_normed_and_latent_keys_has_the_scores_of_the_whole_forward_pass) {
     static double whole[T][V], all[T][V];
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         char step[CHECKPOINT_PATH_MAX];
         int32_t tokens[T];
-        decode_arch = "llama", qk_norm = i ? "all" : "head";
+        decode_arch = "llama", qk_norm = i == 2 ? NULL : i ? "all" : "head", latents = i == 2 ? 12 : 0;
         prompt_of(1, tokens);
         enum status status = decode_make_checkpoint(4, decode_enlarge, step);
         if (agree_all(status == OK)) status = decode_whole_logits(step, PRECISION_FP64, tokens, whole);
         if (agree_all(status == OK)) status = decoded_logits(step, PRECISION_FP64, comm_world_size(), tokens, all);
-        decode_arch = "gpt", qk_norm = NULL;
+        decode_arch = "gpt", qk_norm = NULL, latents = 0;
         double error = agree_max(worst(all, whole));
         assert_ok(status);
         assert_close(error, 0, 1e-10);
@@ -337,6 +343,6 @@ TEST(test_decode_in_less_precise_numbers) {
 TESTS(unit_test(test_decode_of_llama_has_the_scores_of_the_whole_forward_pass),
       unit_test(test_sequences_and_tokens_together_have_the_scores_of_each),
       alone_test(test_decode_has_the_scores_of_the_whole_forward_pass),
-      alone_test(test_decode_of_normed_keys_has_the_scores_of_the_whole_forward_pass),
+      alone_test(test_decode_of_normed_and_latent_keys_has_the_scores_of_the_whole_forward_pass),
       alone_test(test_decode_of_experts_has_the_scores_of_the_whole_forward_pass),
       alone_test(test_decode_in_less_precise_numbers))

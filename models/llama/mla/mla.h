@@ -9,9 +9,9 @@
  * their own, 1e-6, as in the reference, whatever --norm-eps is. factor: with --mscale-all-dim m and positions slowed by
  * yarn:FACTOR, (0.1 m ln FACTOR + 1)^2.
  *
- * Why: a token's cache is c and s, L + S numbers for all heads, not 2 D of each (DeepSeek-V2: 576, not 49152;
- * models/decode/). In training all heads' keys and values exist. lib/ops/mla.h has the moves between these products,
- * and what the values' padding costs.
+ * Why: a token's cache may be c and s, L + S numbers for all heads, not 2 D of each (DeepSeek-V2: 576, not 49152).
+ * models/decode/ keeps the heads' keys and values so far. In training they exist, too. lib/ops/mla.h has the moves
+ * between these products, and what the values' padding costs.
  *
  * tp: heads are sharded (W_q or W_qb, W_b, W_o), and every rank has a, c, s and their weights whole. The gradients of
  * c, s and rmsnorm(W_qa h) are sums over heads: tp enters behind them, three all-reduces a layer in backward, of L, S
@@ -34,7 +34,7 @@ struct mla_options {
 #define MLA_OPTIONS(owner, field) \
     {"kv-lora-rank", OPTION_INT, "0", 0, 1e6, NULL, "channels", \
      "llama: multi-head latent attention (DeepSeek-V2): channels of the latent that keys and values are " \
-     "products of, and that decoding keeps in their place; 0: they are products of the layer's input", "model", \
+     "products of; 0: they are products of the layer's input", "model", \
      offsetof(owner, field.kv_lora_rank)}, \
     {"q-lora-rank", OPTION_INT, "0", 0, 1e6, NULL, "channels", \
      "llama: latent attention's queries are products of another latent; 0: of the layer's input", "model", \
