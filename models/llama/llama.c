@@ -173,7 +173,7 @@ static enum status check_window(const struct llama_options *o) {
     const char *layers = o->window_layers;
     if (!layers[0] || layers[strspn(layers, "sf")] || strlen(layers) > MODEL_LETTERS_MAX)
         return FAIL(E_CONFIG, "window-layers=%.80s; use letters s and f, at most 128, which are repeated over the "
-                    "layers: s has the window, f sees all tokens", layers);
+                    "layers (s has the window, f sees all tokens), or leave window-layers out", layers);
     if (o->window || !strcmp(layers, "s")) return OK;
     return FAIL(E_CONFIG, "window-layers=%.80s says which layers have a window, and window=0; give --window, or leave "
                 "window-layers out", layers);
@@ -186,7 +186,7 @@ static enum status check_experts(const struct plan *plan) {
     int64_t tp = plan->mesh.tp, n = 0;
     if (!layers[0] || layers[strspn(layers, "ed")] || strlen(layers) > MODEL_LETTERS_MAX)
         return FAIL(E_CONFIG, "expert-layers=%.80s; use letters e and d, at most 128, which are repeated over the "
-                    "layers: e has experts, d an MLP", layers);
+                    "layers (e has experts, d an MLP), or leave expert-layers out", layers);
     if (!model_options(plan)->experts && (o->expert_ffn || strcmp(layers, "e") != 0 || !o->router_norm))
         return FAIL(E_CONFIG, "expert-ffn=%" PRId64 " expert-layers=%.80s router-norm=%s are of experts, and "
                     "experts=0; give --experts, or leave them out", o->expert_ffn, layers,

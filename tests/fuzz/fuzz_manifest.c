@@ -1,5 +1,6 @@
 /* parses: lib/base lib/device/dtype.c lib/checkpoint/safetensors_read.c lib/checkpoint/checkpoint_manifest.c
- * lib/checkpoint/checkpoint_files.c lib/ops/optimizer.c lib/ops/adamw.c lib/ops/sgd.c */
+ * lib/checkpoint/checkpoint_files.c lib/ops/optimizer.c lib/ops/adamw.c lib/ops/sgd.c
+ * lib/ops/muon.c */
 /* manifest.json of a checkpoint. */
 #include "lib/checkpoint/checkpoint_manifest.h"
 #include "tests/fuzz/fuzz.h"

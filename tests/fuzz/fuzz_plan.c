@@ -1,9 +1,9 @@
 /* parses: lib/base lib/comm/mesh.c lib/comm/mesh_ranks.c lib/comm/hops/comm_rules.c lib/comm/hops/comm_links.c
  * lib/comm/comm_world.c lib/comm/hops/hops.c lib/comm/hops/hops_flat.c lib/comm/hops/hops_halving.c
  * lib/comm/hops/hops_levels.c lib/comm/hops/hops_tree.c lib/run/plan.c lib/run/plan_options.c lib/ops/codec.c
- * lib/ops/optimizer.c lib/ops/adamw.c lib/ops/sgd.c lib/run/plan_codec.c lib/run/plan_comm.c lib/run/plan_sums.c
- * lib/run/recipe.c driver/train/straggler.c driver/train/train_options.c driver/recipe.c driver/command.c
- * driver/show/show_params.c */
+ * lib/ops/optimizer.c lib/ops/adamw.c lib/ops/sgd.c lib/ops/muon.c lib/run/plan_codec.c lib/run/plan_comm.c
+ * lib/run/plan_sums.c lib/run/recipe.c driver/train/straggler.c driver/train/train_options.c driver/recipe.c
+ * driver/command.c driver/show/show_params.c */
 /* The plan of a command line: presets, sizes that must divide, layouts; and `show memory --params`. The first two
  * bytes are the number of ranks, the rest words, one per line. */
 #include "driver/recipe.h"
