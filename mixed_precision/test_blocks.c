@@ -1,7 +1,6 @@
 /* ranks: 1 2  more: 4  device: cpu  threads: 1
  *
  * Block-scaled recipes of fp8 equal the serial run with the same recipe in every layout, in fp64. */
-#include "cp/cp.h"
 #include "driver/recipe.h"
 #include "lib/ops/fp8.h"
 #include "lib/ops/linear.h"
@@ -43,7 +42,7 @@ static int try_cp(enum fp8_recipe recipe, const struct reference *reference) {
     struct plan p = blocks_plan(recipe);
     if (comm_world_size() != 2) return 0;
     p.mesh.cp = 2;
-    cp_options(&p)->by = recipe == FP8_NVFP4 ? CP_BY_RING : CP_BY_ULYSSES;
+    plan_set_word(&p, "cp-by", recipe == FP8_NVFP4 ? "ring" : "ulysses", 0);
     return !layout_is_serial(&p, plan_settle(&p, comm_world_size()), reference);
 }
 

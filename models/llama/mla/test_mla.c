@@ -3,14 +3,12 @@
  * Latent attention: the moves are their formulas; a model of them has the published sizes, costs what the
  * formula says, and equals its serial run in every layout. */
 #include "models/llama/mla/mla.h"
-#include "cp/cp.h"
 #include "driver/recipe.h"
 #include "lib/ops/mla.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rope.h"
 #include "lib/ops/test_op.h"
 #include "lib/types/types.h"
-#include "mixed_precision/fp8.h"
 #include "models/llama/llama.h"
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
@@ -256,14 +254,15 @@ static void try_settled(struct tally *t, struct plan p) {
 
 /* Shard the sequence: cp 2, and other axes as far as the world has ranks. */
 static void try_cp(struct tally *t) {
+    static const char *const BY[] = {"ring", "ulysses", "gather"};
     int world = comm_world_size();
     for (int by = 0; world > 1 && by < 3; by++) {
         struct plan p = t->reference->run.plan;
         p.settled = false;
         p.mesh.cp = 2, p.mesh.tp = world >= 4 ? 2 : 1, p.mesh.dp = world / (2 * p.mesh.tp);
-        cp_options(&p)->by = by;
+        plan_set_word(&p, "cp-by", BY[by], 0);
         plan_set_number(&p, "sp", p.mesh.tp > 1);
-        plan_set_number(&p, "zero", by == CP_BY_RING ? 3 : 1);
+        plan_set_number(&p, "zero", by == 0 ? 3 : 1);
         p.micro_batch = p.global_batch < 2 * p.mesh.dp ? 1 : 2;
         try_settled(t, p);
     }
@@ -292,7 +291,7 @@ TEST(test_latents_with_other_products_equal_serial) {
     for (int fp8 = 0; fp8 < 2; fp8++) {
         struct reference reference;
         struct plan serial = padded_plan(), p;
-        fp8_options(&serial)->on = fp8;
+        plan_set_number(&serial, "fp8", fp8);
         enum status status = reference_init(&reference, &serial);
         struct tally t = {&reference, 0};
         p = serial;
