@@ -198,9 +198,9 @@ TEST(test_blocks_across_ranks_are_refused) {
     check_refused(p, 4, "blocks of 32 numbers along outputs", "fp8-recipe delayed");
     check_compiles(n, 4);
     p.mesh.tp = 1, p.mesh.cp = 2;
-    cp_options(&p)->by = CP_BY_RING;                                 /* two pieces of 16 tokens */
+    plan_set_word(&p, "cp-by", "ring", 0);                                 /* two pieces of 16 tokens */
     check_refused(p, 2, "blocks of 32 numbers along tokens", "fewer ranks");
-    cp_options(&p)->by = CP_BY_ULYSSES;
+    plan_set_word(&p, "cp-by", "ulysses", 0);
     check_compiles(p, 2);
     p.mesh.cp = 1, p.seq = 48;
     check_refused(p, 1, "blocks of 32 numbers along tokens", "fp8-recipe delayed");
