@@ -1,6 +1,8 @@
 /* ranks: 1  device: any */
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/test_op.h"
+#include "lib/ops/branch.h"
+#include "lib/ops/dropout.h"
 
 static int n_channels = 5;
 static double p = 0.3;
@@ -125,7 +127,54 @@ TEST(test_evaluation_does_not_drop) {
     op_case_free(&c);
 }
 
+/* ---- The ops dropout and branch. ---- */
+
+static void make_with_dropout(struct op_case *c, enum dtype dtype, bool store) {
+    op_case_start(c, &op_dropout, op_n_out(&op_dropout, store));
+    c->step.dropout.p = 0.25;
+    c->settings.training = true;
+    op_case_input(c, op_type(dtype, "BTC", 2, 7, 70));
+    op_case_finish(c);
+}
+static void make_dropout(struct op_case *c, enum dtype dtype) { make_with_dropout(c, dtype, false); }
+static void make_store_dropout(struct op_case *c, enum dtype dtype) { make_with_dropout(c, dtype, true); }
+
+TEST(test_dropout_is_its_factor_both_ways) {
+    op_case_check_gradients(make_dropout);
+    op_case_check_precisions(make_dropout, 3, 0);
+    op_case_check_aliases(make_dropout);
+    op_case_check_threads(make_dropout);
+    op_case_check_stored_masks(make_store_dropout, make_dropout);
+}
+
+/* Each element of y is x 4/3 or 0. Of 980 elements 735 are kept, within five standard deviations. */
+TEST(test_dropout_keeps_its_share) {
+    struct op_case c;
+    make_dropout(&c, FP64);
+    op_case_run(&c, ROW_FORWARD);
+    const double *x = c.in[0].data, *y = c.out[0].data;
+    int kept = 0;
+    for (int i = 0; i < 980; i++) {
+        assert_true(y[i] == 0 || y[i] == x[i] * (1 / 0.75));
+        kept += y[i] != 0;
+    }
+    assert_close(kept, 735, 5 * sqrt(980 * 0.25 * 0.75));
+    op_case_free(&c);
+}
+
+static void make_branch(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_branch, 1);
+    op_case_input(c, op_type(dtype, "BTC", 2, 3, 5));
+    op_case_finish(c);
+}
+
+TEST(test_a_branch_adds_to_what_others_made) {
+    op_case_check_gradients(make_branch);
+    op_case_check_precisions(make_branch, 1, 0);
+}
+
 TESTS(unit_test(test_dropout_residual_has_no_bias), unit_test(test_bias_dropout_residual_gradient_is_the_slope),
       unit_test(test_bias_dropout_residual_in_every_precision), unit_test(test_dropout_draws_by_global_index),
-      unit_test(test_stored_mask_is_the_redrawn_one),
-      unit_test(test_bias_dropout_residual_shards_make_the_whole), unit_test(test_evaluation_does_not_drop))
+      unit_test(test_stored_mask_is_the_redrawn_one), unit_test(test_bias_dropout_residual_shards_make_the_whole),
+      unit_test(test_evaluation_does_not_drop), unit_test(test_dropout_is_its_factor_both_ways),
+      unit_test(test_dropout_keeps_its_share), unit_test(test_a_branch_adds_to_what_others_made))
