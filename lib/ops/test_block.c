@@ -1,13 +1,15 @@
 /* ranks: 1  device: cpu
  *
  * Casts by blocks, and products of their codes, against tables: all numbers of a format are listed from its bits, a
- * scale is searched in all 255, a code is the nearest of all. Nothing of block.c or dtype.h is used for that. */
+ * scale is searched in all 255, a code is the nearest of all. Nothing of block.c or dtype.h is used for that.
+ * BLOCKS_OUT=FOLDER: products in fp64 are written there, for tests/blocks.py, which computes them again. */
 #include "lib/base/rng.h"
 #include "lib/ops/block.h"
 #include "lib/ops/fp8.h"
 #include "lib/ops/linear.h"
 #include "lib/ops/test_op.h"
 #include <float.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- tables ---- */
@@ -404,6 +406,24 @@ static void check_dw(const struct layer *l, double bound) {
     free(dy), free(x);
 }
 
+/* Eight numbers of the rule, the sizes and the scales of tensors, then x, W, dy, b, y, dx and dW: all doubles. */
+static void write_layer(const char *folder, const struct layer *l) {
+    static int n;
+    const struct block_rule *rule = &l->linear.blocks;
+    const struct tensor *of[] = {&l->in, &l->weight, &l->dout, &l->bias, &l->out, &l->din, &l->dw};
+    double head[16] = {rule->operand.element, rule->gradient.element, rule->operand.size, rule->operand.scale,
+                       rule->square, rule->stochastic, 0, 0, R, T, N, K};
+    char path[512];
+    for (int i = 0; i < 3; i++) head[12 + i] = l->tensor[FIRST + i];
+    snprintf(path, sizeof path, "%s/product-%d", folder, n++);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(head, sizeof head, 1, f), 1);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        assert_int_equal(fwrite(of[i]->data, (size_t)type_bytes(of[i]->type), 1, f), 1);
+    assert_int_equal(fclose(f), 0);
+}
+
 static struct block_rule rule_of(int operand, int gradient, bool stochastic) {
     return (struct block_rule){.operand = FORMATS[operand], .gradient = FORMATS[gradient], .stochastic = stochastic,
                                .square = FORMATS[operand].scale == BLOCK_SCALE_E4M3, .stream = rng_stream("w")};
@@ -418,6 +438,7 @@ static void check_layer(enum dtype dtype, struct block_rule rule) {
     struct layer l;
     layer_init(&l, dtype, rule);
     run_all(&l);
+    if (getenv("BLOCKS_OUT") && dtype == FP64) write_layer(getenv("BLOCKS_OUT"), &l);
     for (int i = 0; i < N_TENSORS && !levels; i++) l.tensor[i] = 1;
     check_y(&l, bound), check_dx(&l, bound), check_dw(&l, bound);
     for (int i = 0; i < 3; i++) {
