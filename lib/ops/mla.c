@@ -43,6 +43,56 @@ static enum status values_shape(const struct call *call, struct type out[MAX_OUT
     return OK;
 }
 
+/* ---- the products of decoding ---- */
+
+/* Heads of the input and of the weight (J,W,L) are the same shard. */
+static enum status product_check(const struct call *call, const struct mla_product *s) {
+    const struct type *w = call->weight[0].type;
+    const struct axis *x = call->in[0].type->shape.axis;
+    if (x[2].n != w->shape.axis[0].n || x[2].first != w->shape.axis[0].first || w->dtype != call->in[0].type->dtype)
+        return shape_refuse(call, "each head needs its own rows of the weight, of the input's type");
+    if (axis_is_sharded(&x[3]) || s->N < 0 || s->U < 1) return shape_refuse(call, "a head and its rows must be whole");
+    return OK;
+}
+
+static enum status absorb_shape(const struct call *call, struct type out[MAX_OUT]) {
+    TRY(shape_expect_tags(call, 0, "BTHD"));
+    struct mla_product s = mla_product(call);
+    TRY(product_check(call, &s));
+    if (s.S < 1) return shape_refuse(call, "a query must have channels of the shared key");
+    out[0] = with_last(call->in[0].type, 'A', s.L + s.S);
+    return OK;
+}
+
+static enum status expand_shape(const struct call *call, struct type out[MAX_OUT]) {
+    TRY(shape_expect_tags(call, 0, "BTHL"));
+    struct mla_product s = mla_product(call);
+    TRY(product_check(call, &s));
+    if (call->in[0].type->shape.axis[3].n != s.L) return shape_refuse(call, "the latents have different widths");
+    out[0] = with_last(call->in[0].type, 'D', s.U);
+    return OK;
+}
+
+/* A product of each head with `rows` of its rows; input, output and these rows move once. */
+static struct cost product_cost(const struct call *call, int64_t rows, int64_t width) {
+    const struct mla_product s = mla_product(call);
+    struct cost cost = {.bytes = (double)(s.heads * (s.n * width + rows * s.L)) * (double)dtype_size(op_dtype(call))};
+    cost_product(&cost, s.n, rows, s.L, s.heads);
+    return cost;
+}
+static struct cost absorb_cost(const struct call *call, enum row_kind kind) {
+    const struct mla_product s = mla_product(call);
+    (void)kind;
+    return product_cost(call, s.N, s.N + s.L + 2 * s.S);
+}
+static struct cost expand_cost(const struct call *call, enum row_kind kind) {
+    const struct mla_product s = mla_product(call);
+    (void)kind;
+    return product_cost(call, s.U, s.L + s.U);
+}
+
+DECLARE_KERNEL(mla_absorb_forward, cpu);
+DECLARE_KERNEL(mla_expand_forward, cpu);
 DECLARE_KERNELS_FB(mla_split, cpu);
 DECLARE_KERNELS_FB(mla_keys, cpu);
 DECLARE_KERNELS_FB(mla_values, cpu);
@@ -82,4 +132,28 @@ const struct op op_mla_values = {
     .has_backward_input = true,
     .cost = cost_traffic,
     .kernels = {[DEVICE_CPU] = KERNELS_FB(mla_values, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(mla_values, cuda))},
+};
+
+#define FORWARD_ALONE(op)                                                                                              \
+    {[FP64] = {op##_forward_cpu_fp64, 0, 0}, [FP32] = {op##_forward_cpu_fp32, 0, 0},                                   \
+     [BF16] = {op##_forward_cpu_bf16, 0, 0}, [FP16] = {op##_forward_cpu_fp16, 0, 0}}
+
+const struct op op_mla_absorb = {
+    .name = "mla_absorb",
+    .typing = TYPING_LOCAL,
+    .mixes = "D",
+    .rule = RULE_MLA,
+    .shape = absorb_shape,
+    .cost = absorb_cost,
+    .kernels = {[DEVICE_CPU] = FORWARD_ALONE(mla_absorb)},
+};
+
+const struct op op_mla_expand = {
+    .name = "mla_expand",
+    .typing = TYPING_LOCAL,
+    .mixes = "L",
+    .rule = RULE_MLA,
+    .shape = expand_shape,
+    .cost = expand_cost,
+    .kernels = {[DEVICE_CPU] = FORWARD_ALONE(mla_expand)},
 };

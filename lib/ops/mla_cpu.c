@@ -3,7 +3,7 @@
 #include "lib/ops/mla.h"
 
 kernel CPU(mla_split_forward), CPU(mla_split_backward_input), CPU(mla_keys_forward), CPU(mla_keys_backward_input),
-    CPU(mla_values_forward), CPU(mla_values_backward_input);
+    CPU(mla_values_forward), CPU(mla_values_backward_input), CPU(mla_absorb_forward), CPU(mla_expand_forward);
 
 static void move(elem *to, const elem *from, int64_t n, int add) {
     for (int64_t i = 0; i < n; i++) put(to + i, load(from[i]), add);
@@ -103,5 +103,47 @@ enum status CPU(mla_values_backward_input)(const struct call *call) {
         move(dy + i * s.D, du + i * s.value, s.value, add);
         if (!add) clear(dy + i * s.D + s.value, s.D - s.value);
     }
+    return OK;
+}
+
+/* ---- the products of decoding: a thread takes whole heads, whose rows all tokens use ---- */
+
+/* a[l] = sum_i n[i] w[i,l], COLUMNS channels at a time */
+static void absorb(elem *a, const elem *n, const elem *w, const struct mla_product *s) {
+    for (int64_t first = 0; first < s->L; first += COLUMNS) {
+        int64_t width = min64(COLUMNS, s->L - first);
+        real sum[COLUMNS] = {0};
+        for (int64_t i = 0; i < s->N; i++)
+            for (int64_t l = 0; l < width; l++) sum[l] += load(n[i]) * load(w[i * s->L + first + l]);
+        for (int64_t l = 0; l < width; l++) a[first + l] = store(sum[l]);
+    }
+}
+
+enum status CPU(mla_absorb_forward)(const struct call *call) {
+    const struct mla_product s = mla_product(call);
+    const elem *q = call->in[0].data, *w = call->weight[0].data;
+    elem *a = call->out[0].data;
+#pragma omp parallel for
+    for (int64_t h = 0; h < s.heads; h++)
+        for (int64_t t = 0; t < s.n; t++) {
+            const elem *from = q + (t * s.heads + h) * (s.N + s.S);
+            elem *to = a + (t * s.heads + h) * (s.L + s.S);
+            absorb(to, from, w + h * (s.N + s.U) * s.L, &s);
+            move(to + s.L, from + s.N, s.S, false);
+        }
+    return OK;
+}
+
+enum status CPU(mla_expand_forward)(const struct call *call) {
+    const struct mla_product s = mla_product(call);
+    const elem *o = call->in[0].data, *w = call->weight[0].data;
+    elem *u = call->out[0].data;
+#pragma omp parallel for
+    for (int64_t h = 0; h < s.heads; h++)
+        for (int64_t t = 0; t < s.n; t++) {
+            const elem *from = o + (t * s.heads + h) * s.L, *rows = w + (h * (s.N + s.U) + s.N) * s.L;
+            elem *to = u + (t * s.heads + h) * s.U;
+            for (int64_t i = 0; i < s.U; i++) to[i] = store(SUM_OVER(l, s.L, load(rows[i * s.L + l]) * load(from[l])));
+        }
     return OK;
 }

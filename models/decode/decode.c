@@ -14,12 +14,15 @@
  *                   of its table, as for a sharded sequence. decode_move changes only `first`, and n while the prompt
  *                   is read: the prompt's tokens are known, so plan.prefill of them pass through together
  *   attention       becomes attention_cached, with a param for its cache; its H follows from qkv, already sharded by tp
+ *   latents         (models/llama/mla/) are the cache themselves: the products that make keys and values of them go to
+ *                   the query and to the output instead, and no head's keys and values exist (remember_latents)
  *   loss            is dropped: the program ends with the logits
  *   all params      no gradient, no optimizer state, no master weight; the schedule is one forward action
  *
  * Stored where: the weights as in training, 1/tp of the matrices on each rank; the cache on the rank that has the
  * heads:
  *   bytes = 2 x layers x kv-heads/tp x seq x D x bytes per element         (GPT-2 124M, fp32, 1024 tokens: 72 MiB)
+ *   bytes = layers x seq x (L + S) x bytes per element, on every rank      latents of L channels, keys of S shared ones
  *
  * Sent when: with tp, the forward's two all-reduces per layer, of one token (C elements), and one for the embedding.
  * The logits are all-gathered after the program (decode_step.c). The cache is never sent.
@@ -34,13 +37,17 @@
  * text, only a worse one. So the tests compare the logits of every position with the training program's.
  *
  * Source: Shazeer 2019, "Fast Transformer Decoding", section 2.3 (incremental attention); Pope et al. 2022,
- * "Efficiently Scaling Transformer Inference", section 2 (what is stored, and what bounds the speed). */
+ * "Efficiently Scaling Transformer Inference", section 2 (what is stored, and what bounds the speed); DeepSeek-AI 2024
+ * (DeepSeek-V2), section 2.1.2 (latents: the absorbed products). */
 #include "models/decode/decode.h"
 
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/attention/attention_cached.h"
+#include "lib/ops/mla.h"
 #include "lib/run/run.h"
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 static bool decode_wanted(const struct plan *plan) {
     (void)plan;
@@ -80,18 +87,65 @@ static enum status end_with_logits(struct program *p) {
     return OK;
 }
 
+static int add_cache(struct program *p, int block, struct type type) {
+    int cache = program_add_param(p, p->blocks[block].name, "cache", type, 0, 0, false);
+    p->params[cache].cache = true;
+    return cache;
+}
+
+/* The step before `at` that makes the slot. */
+static int maker_of(const struct program *p, int at, int slot) {
+    while (at >= 0 && p->steps[at].out[0] != slot) at--;
+    return at;
+}
+
+/* The steps of a layer with latents, and what they become (lib/ops/mla.h). N + U rows of each head are in W:
+ *
+ *   kv.b   linear      c W -> n v               absorb      q W -> q.absorbed
+ *   kv     mla_keys    n v, s -> k v            attention   q.absorbed, c, s over the cache -> att.latent
+ *   att    attention   q, k v -> y              expand      att.latent W -> u
+ *   values mla_values  y -> u                   removed; without padding there is none, and u is y */
+static void remember_latents(struct program *p, int keys, int att) {
+    struct step *absorb = &p->steps[maker_of(p, keys, p->steps[keys].in[0])], *latent = &p->steps[keys];
+    struct step *expand = &p->steps[att];
+    const char *block = p->blocks[expand->block].name;
+    const struct attention_rule rule = expand->attention;
+    const struct mla_rule moves = latent->mla;
+    int c = absorb->in[0], s = latent->in[1], q = expand->in[0], sinks = expand->weight[0];
+    double D = (double)shape_axis(&p->slots[q].type.shape, 'D')->n;
+    absorb->op = &op_mla_absorb, absorb->in[0] = q, absorb->mla = moves;
+    absorb->out[0] = program_add_slot(p, block, "q.absorbed");
+    latent->op = &op_attention_latent, latent->attention = rule;
+    latent->attention.dropout.p = 0, latent->attention.unscaled = true;
+    latent->attention.factor = (rule.factor > 0 ? rule.factor : 1) / sqrt(D);
+    latent->n_in = 3, latent->in[0] = absorb->out[0], latent->in[1] = c, latent->in[2] = s;
+    latent->out[0] = program_add_slot(p, block, "att.latent");
+    latent->weight[0] = add_cache(p, latent->block,
+                                  attention_latent_cache_type(&p->slots[c].type, &p->slots[s].type));
+    latent->weight[1] = sinks, latent->n_weight = rule.view.sinks ? 2 : 1;
+    expand->op = &op_mla_expand, expand->mla = moves;
+    expand->n_in = expand->n_out = expand->n_weight = 1;
+    expand->in[0] = latent->out[0], expand->weight[0] = absorb->weight[0];
+    if (p->steps[att + 1].op != &op_mla_values) return;
+    expand->out[0] = p->steps[att + 1].out[0];
+    memmove(expand + 1, expand + 2, (size_t)(--p->n_steps - att - 1) * sizeof *expand);
+}
+
 static void remember_keys(struct program *p) {
     for (int i = 0; i < p->n_steps; i++) {
         struct step *s = &p->steps[i];
         if (s->op != &op_attention_blocked && s->op != &op_attention_materialised) continue;
+        int maker = maker_of(p, i, s->in[s->n_in - 1]);
+        if (maker >= 0 && p->steps[maker].op == &op_mla_keys) {
+            remember_latents(p, maker, i);
+            continue;
+        }
         s->op = &op_attention_cached;
         s->dropout.p = 0;
         s->n_out = 1;
         if (s->attention.view.sinks) s->weight[s->n_weight++] = s->weight[0];
         else s->n_weight = 1;
-        s->weight[0] = program_add_param(p, p->blocks[s->block].name, "cache",
-                                         attention_cache_type(&p->slots[s->in[s->n_in - 1]].type), 0, 0, false);
-        p->params[s->weight[0]].cache = true;
+        s->weight[0] = add_cache(p, s->block, attention_cache_type(&p->slots[s->in[s->n_in - 1]].type));
     }
 }
 
@@ -169,8 +223,9 @@ static enum status decode_cost(const struct plan *plan, const struct compiled *c
 
 int64_t decode_cache_bytes(const struct plan *p) {
     enum dtype dtype = p->precision == PRECISION_BF16 ? BF16 : p->precision == PRECISION_FP16 ? FP16 : plan_dtype(p);
-    int64_t width = plan_head_dim(p) * plan_kv_heads(p);
-    return 2 * p->layers * p->seq * (width / p->mesh.tp) * (int64_t)dtype_size(dtype);
+    int64_t width = plan_head_dim(p) * plan_kv_heads(p), latent = plan_number(p, "kv-lora-rank");
+    int64_t of_token = latent ? latent + plan_number(p, "rope-head-dim") : 2 * (width / p->mesh.tp);
+    return p->layers * p->seq * of_token * (int64_t)dtype_size(dtype);
 }
 
 const struct technique technique_decode = {

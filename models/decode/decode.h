@@ -11,5 +11,5 @@ extern const struct technique technique_decode;
 enum status decode_move(struct program *, int64_t position, int64_t n);
 
 /** Bytes of a rank's keys and values of one sequence: 2 x layers x seq x width of the key heads / tp x bytes of an
- *  element. */
+ *  element; of its latents: layers x seq x (kv-lora-rank + rope-head-dim) x bytes of an element. */
 int64_t decode_cache_bytes(const struct plan *);

@@ -5,9 +5,8 @@
 #include "models/decode/test_decode.h"
 
 const char *decode_arch = "gpt";
-int decode_experts;
+int decode_experts, decode_latents;
 static const char *qk_norm;              /* of a llama; with "all" its norms come late; NULL: none */
-static int latents;                      /* of a llama: channels of the latent of keys and values; 0: none */
 
 struct plan decode_plan(int precision) {
     struct plan p = parity_plan();
@@ -21,10 +20,12 @@ struct plan decode_plan(int precision) {
     assert_ok(recipe_arch(&p, decode_arch));
     if (strcmp(decode_arch, "llama") != 0) return p;
     p.hidden = 32, p.heads = 8, m->kv_heads = 4, m->ffn = 24, m->tie = 0;
-    if (latents) {
+    if (decode_latents) {
+        bool plain = decode_latents % 2;
         m->kv_heads = 8, m->head_dim = 6;
-        plan_set_number(&p, "rope-head-dim", 2), plan_set_number(&p, "v-head-dim", 5);
-        plan_set_number(&p, "kv-lora-rank", latents), plan_set_number(&p, "q-lora-rank", 10);
+        plan_set_number(&p, "rope-head-dim", 2), plan_set_number(&p, "v-head-dim", plain ? 6 : 5);
+        plan_set_number(&p, "kv-lora-rank", decode_latents), plan_set_number(&p, "q-lora-rank", plain ? 0 : 10);
+        if (plain) plan_set_word(&p, "rope-scaling", "yarn:4:16", 0), plan_set_number(&p, "mscale-all-dim", 1);
     }
     if (qk_norm) plan_set_word(&p, "qk-norm", qk_norm, 0), plan_set_number(&p, "post-norm", !strcmp(qk_norm, "all"));
     plan_set_number(&p, "window", 3);
@@ -181,8 +182,8 @@ static void prompt_of(int n, int32_t tokens[T]) {
 
 /* Checkpoint 0 is untrained, 1 is trained for a few steps. Each is made once per suite and arch. */
 enum status decode_checkpoint(int n, char step[CHECKPOINT_PATH_MAX]) {
-    static struct { int clearing; char path[CHECKPOINT_PATH_MAX]; } made[2][2];
-    bool llama = !strcmp(decode_arch, "llama");
+    static struct { int clearing; char path[CHECKPOINT_PATH_MAX]; } made[4][2];
+    int llama = strcmp(decode_arch, "llama") ? 0 : decode_latents ? 2 + decode_latents % 2 : 1;
     if (made[llama][n].clearing != test_paths_clearings())
         TRY(decode_make_checkpoint(n == 0 ? 0 : 3, n == 0 ? NULL : decode_enlarge, made[llama][n].path));
     made[llama][n].clearing = test_paths_clearings();
@@ -241,6 +242,13 @@ TEST(test_decode_of_llama_has_the_scores_of_the_whole_forward_pass) {
     decode_arch = "gpt";
 }
 
+/* The cache has latents, from which the whole pass makes the heads' keys and values. */
+TEST(test_decode_of_latents_has_the_scores_of_the_whole_forward_pass) {
+    decode_arch = "llama";
+    for (decode_latents = 12; decode_latents < 14; decode_latents++) check_scores();
+    decode_arch = "gpt", decode_latents = 0;
+}
+
 /* Read two sequences by 4 + 4 + 1 + 1 tokens. After each read the scores equal those of a whole pass per sequence. */
 enum { SEQUENCES = 2, AT_ONCE = 4 };
 
@@ -268,11 +276,11 @@ static enum status read_at_once(const char *step, int tp, int32_t tokens[SEQUENC
 
 TEST(test_sequences_and_tokens_together_have_the_scores_of_each) {
     static double whole[SEQUENCES][T][V];
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         char step[CHECKPOINT_PATH_MAX];
         int32_t tokens[SEQUENCES][T];
         double alone = 0, together = 0;
-        decode_arch = i ? "llama" : "gpt";
+        decode_arch = i ? "llama" : "gpt", decode_latents = i < 2 ? 0 : 10 + i;
         enum status status = decode_checkpoint(1, step);
         for (int b = 0; b < SEQUENCES; b++) {
             prompt_of(b, tokens[b]);
@@ -281,7 +289,7 @@ TEST(test_sequences_and_tokens_together_have_the_scores_of_each) {
         if (status == OK) status = read_at_once(step, 1, tokens, whole, &alone);
         if (agree_all(status == OK)) status = read_at_once(step, comm_world_size(), tokens, whole, &together);
         alone = agree_max(alone), together = agree_max(together);
-        decode_arch = "gpt";
+        decode_arch = "gpt", decode_latents = 0;
         assert_ok(status);
         assert_close(alone, 0, 1e-12);
         assert_close(together, 0, 1e-10);
@@ -303,18 +311,18 @@ TEST(test_decode_of_experts_has_the_scores_of_the_whole_forward_pass) {
     assert_close(error, 0, 1e-10);
 }
 
-/* The cache has keys that are normed and turned, or the heads' own of a latent. */
-TEST(test_decode_of_normed_and_latent_keys_has_the_scores_of_the_whole_forward_pass) {
+/* The cache has keys that are normed and turned. */
+TEST(test_decode_of_normed_keys_has_the_scores_of_the_whole_forward_pass) {
     static double whole[T][V], all[T][V];
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         char step[CHECKPOINT_PATH_MAX];
         int32_t tokens[T];
-        decode_arch = "llama", qk_norm = i == 2 ? NULL : i ? "all" : "head", latents = i == 2 ? 12 : 0;
+        decode_arch = "llama", qk_norm = i ? "all" : "head";
         prompt_of(1, tokens);
         enum status status = decode_make_checkpoint(4, decode_enlarge, step);
         if (agree_all(status == OK)) status = decode_whole_logits(step, PRECISION_FP64, tokens, whole);
         if (agree_all(status == OK)) status = decoded_logits(step, PRECISION_FP64, comm_world_size(), tokens, all);
-        decode_arch = "gpt", qk_norm = NULL, latents = 0;
+        decode_arch = "gpt", qk_norm = NULL;
         double error = agree_max(worst(all, whole));
         assert_ok(status);
         assert_close(error, 0, 1e-10);
@@ -343,6 +351,7 @@ TEST(test_decode_in_less_precise_numbers) {
 TESTS(unit_test(test_decode_of_llama_has_the_scores_of_the_whole_forward_pass),
       unit_test(test_sequences_and_tokens_together_have_the_scores_of_each),
       alone_test(test_decode_has_the_scores_of_the_whole_forward_pass),
-      alone_test(test_decode_of_normed_and_latent_keys_has_the_scores_of_the_whole_forward_pass),
+      alone_test(test_decode_of_normed_keys_has_the_scores_of_the_whole_forward_pass),
+      alone_test(test_decode_of_latents_has_the_scores_of_the_whole_forward_pass),
       alone_test(test_decode_of_experts_has_the_scores_of_the_whole_forward_pass),
       alone_test(test_decode_in_less_precise_numbers))

@@ -16,9 +16,11 @@
 /* A vocabulary of 131 tokens: prime, so that with tp the last rank has a padding row. */
 enum { T = 10, V = 131, LAYERS = 2, CHANNELS = 16, HEADS = 4 };
 
-/* The model of all functions below. decode_experts 0: dense. Decoding drops no token, so training must drop none. */
+/* The model of all functions below. decode_experts 0: dense. Decoding drops no token, so training must drop none.
+ * decode_latents: of a llama, channels of the latent of keys and values: 12, 13 (values as wide as keys, queries
+ * without a latent, scores with yarn's factor), or 0, none. */
 extern const char *decode_arch;
-extern int decode_experts;
+extern int decode_experts, decode_latents;
 struct plan decode_plan(int precision);
 
 /** Enlarge the fresh weights, so that positions, tokens and layers all change the scores. */

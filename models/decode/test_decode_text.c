@@ -147,7 +147,8 @@ static int64_t written_bytes(const struct run *r) {
     return bytes;
 }
 
-/* n tokens fill n / T of the cache's bytes; all roles have their planned bytes; bytes sent equal formula and bill. */
+/* n tokens fill n / T of the cache's bytes, which tp divides if they are keys and values of heads. All roles have their
+ * planned bytes; bytes sent equal formula and bill. */
 struct books { double cache, planned, wire, bill, roles; };
 
 static enum status keep_books(const char *step, int precision, int n, struct books *off) {
@@ -159,18 +160,19 @@ static enum status keep_books(const char *step, int precision, int n, struct boo
                : precision == PRECISION_FP32 ? 4
                                              : 8,
         tp = comm_world_size();
-    int64_t formula = 2 * LAYERS * (HEADS / tp) * T * (CHANNELS / HEADS) * size;
-    double bytes = 0, shares = (double)(tp - 1) / (double)tp, padded = (double)((V + tp - 1) / tp * tp);
+    int64_t formula = LAYERS * T * size * (decode_latents ? decode_latents + 2 : 2 * CHANNELS / tp);
+    double bytes = 0, shares = (double)(tp - 1) / (double)tp, sent = (double)((V + tp - 1) / tp * tp);
     enum status status = decode_open(&r, &d, step, precision, (int)tp);
     const struct ledger *l = status == OK ? group_ledger(r.mesh.group[AXIS_TP]) : NULL;
     for (int op = 0; op < N_COMM_OPS && l; op++) bytes -= l->entry[op].bytes;
     for (int t = 0; t < n && status == OK; t++) status = decoder_read(&d, &(int32_t){t}, 1, &row);
     for (int op = 0; op < N_COMM_OPS && l; op++) bytes += l->entry[op].bytes;
     if (status == OK) status = run_measure(&r, measured);
+    sent += (double)(2 * (2 * LAYERS + 1) * r.plan.hidden);
     if (status == OK) {
         *off = (struct books){(double)(written_bytes(&r) - formula * n / T),
                               (double)(decode_cache_bytes(&r.plan) - formula),
-                              bytes - n * shares * (double)size * (2 * (2 * LAYERS + 1) * CHANNELS + padded),
+                              bytes - n * shares * (double)size * sent,
                               fabs(bytes - n * r.bill.wire_bytes[AXIS_TP]), 0};
         for (enum role role = 0; role < N_ROLES; role++)
             off->roles += fabs((double)(measured[TIER_DEVICE][role] - r.memory.bytes[TIER_DEVICE][role]));
@@ -184,12 +186,15 @@ TEST(test_decode_keeps_to_its_formulas) {
     const int precisions[] = {PRECISION_FP32, PRECISION_BF16};
     char step[CHECKPOINT_PATH_MAX];
     double cache = 0, planned = 0, wire = 0, roles = 0;
-    enum status status = decode_checkpoint(0, step);
-    for (int i = 0; i < 2 && agree_all(status == OK); i++) {
+    enum status status = OK;
+    for (int i = 0; i < 6 && agree_all(status == OK); i++) {
         struct books off = {0};
-        status = keep_books(step, precisions[i], i == 0 ? T : 4, &off);
+        decode_latents = i < 2 ? 0 : 11 + i / 2, decode_arch = decode_latents ? "llama" : "gpt";
+        status = decode_checkpoint(0, step);
+        if (agree_all(status == OK)) status = keep_books(step, precisions[i % 2], i % 2 ? 4 : T, &off);
         cache += fabs(off.cache), planned += fabs(off.planned), wire += fabs(off.wire) + off.bill, roles += off.roles;
     }
+    decode_latents = 0, decode_arch = "gpt";
     cache = agree_max(cache), planned = agree_max(planned), wire = agree_max(wire), roles = agree_max(roles);
     assert_ok(status);
     assert_close(cache, 0, 0);
@@ -228,7 +233,9 @@ static enum status count_flops(struct program *p, int64_t position, int64_t n, d
     TRY(decode_move(p, position, n));
     for (int i = 0; i < p->n_steps; i++) {
         struct call types = program_call(p, &p->steps[i]);
-        *(p->steps[i].op == &op_attention_cached ? attention : rest) += op_cost(&types, ROW_FORWARD).flops;
+        const struct op *op = p->steps[i].op;
+        *(op == &op_attention_cached || op == &op_attention_latent ? attention : rest) +=
+            op_cost(&types, ROW_FORWARD).flops;
     }
     return OK;
 }
@@ -248,6 +255,49 @@ TEST(test_decode_does_2n_flops_a_token) {
         double products = (p.arch->flops_per_token(&p) - attention_in_training) / 6;
         assert_close(rest, 2 * products * (double)(reads[i].sequences * reads[i].n), 0);
         assert_close(attention, 4. * LAYERS * (double)p.hidden * reads[i].keys, 0);
+        run_destroy(&r);
+    }
+}
+
+/* Over latents a key costs 2 (A + L) flops for each head, and the products that are absorbed as many as those of keys
+ * and values: a token costs 2 N + 2 H (A + L) (t + 1) for each layer. A = 12 + 2, L = 12; 8 heads of 6 + 5 channels. */
+TEST(test_decode_of_latents_does_2n_flops_a_token) {
+    struct run r;
+    double attention, rest;
+    decode_arch = "llama", decode_latents = 12;
+    struct plan p = decode_plan(PRECISION_FP32);
+    decode_arch = "gpt", decode_latents = 0;
+    plan_set_number(&p, "window", 0), plan_set_word(&p, "window-layers", "s", 0);
+    p.global_batch = p.micro_batch = 3, p.prefill = 2;
+    assert_ok(plan_settle(&p, 1));
+    assert_ok(run_compile(&r, &generate_recipe, &p, 0, NULL, NULL));
+    assert_ok(count_flops(&r.program, 4, 2, &attention, &rest));
+    double products = (p.arch->flops_per_token(&p) - 6. * LAYERS * 8 * (6 + 5) * T) / 6;
+    assert_close(rest, 2 * products * 3 * 2, 0);
+    assert_close(attention, 2. * LAYERS * 8 * (14 + 12) * 3 * (5 + 6), 0);
+    run_destroy(&r);
+}
+
+/* DeepSeek-V2: 576 numbers of a token and layer, on any number of ranks, not 2 x 128 x 192 / tp. */
+TEST(test_decode_of_deepseek_v2_keeps_576_numbers) {
+    static const struct { const char *option; int64_t value; } SIZES[] = {
+        {"rope-head-dim", 64}, {"v-head-dim", 128}, {"kv-lora-rank", 512}, {"q-lora-rank", 1536}};
+    for (int tp = 1; tp <= 8; tp *= 8) {
+        struct run r;
+        decode_arch = "llama", decode_latents = 12;
+        struct plan p = decode_plan(PRECISION_BF16);
+        decode_arch = "gpt", decode_latents = 0;
+        model_options(&p)->head_dim = 192, model_options(&p)->kv_heads = 128;
+        p.hidden = 5120, p.heads = 128, p.layers = 60, p.seq = 1000, p.mesh.tp = tp;
+        p.global_batch = p.micro_batch = 1;
+        for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) plan_set_number(&p, SIZES[i].option, SIZES[i].value);
+        assert_ok(plan_settle(&p, tp));
+        assert_ok(run_compile(&r, &generate_recipe, &p, 0, NULL, NULL));
+        int64_t bytes = 0;
+        for (int i = 0; i < r.program.n_params; i++)
+            if (r.program.params[i].cache) bytes += type_bytes(&r.program.params[i].type);
+        assert_int_equal(bytes, 60 * 1000 * 576 * 2);
+        assert_int_equal(decode_cache_bytes(&p), bytes);
         run_destroy(&r);
     }
 }
@@ -287,4 +337,6 @@ TESTS(unit_test(test_sequences_draw_by_themselves), alone_test(test_decode_write
       alone_test(test_decode_draws_the_same_text_on_any_number_of_ranks),
       alone_test(test_decode_never_writes_what_is_no_token), alone_test(test_decode_keeps_to_its_formulas),
       alone_test(test_decode_refuses_tokens_it_cannot_read), alone_test(test_decode_does_2n_flops_a_token),
+      alone_test(test_decode_of_latents_does_2n_flops_a_token),
+      alone_test(test_decode_of_deepseek_v2_keeps_576_numbers),
       alone_test(test_decode_refuses_other_layouts))

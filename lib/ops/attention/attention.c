@@ -46,7 +46,7 @@ static enum status check_shared(const struct call *call) {
 /* Which weight the sinks are: over a cache the first one is the cache. */
 static int sinks_at(const struct call *call) { return call->step->op->weights_with_input ? 0 : 1; }
 
-static enum status check_sinks(const struct call *call, const struct axis *heads) {
+enum status attention_check_sinks(const struct call *call, const struct axis *heads) {
     int at = sinks_at(call);
     const struct type *w = call->weight[at].type;
     if (!call->step->attention.view.sinks) return OK;
@@ -64,7 +64,7 @@ enum status attention_check(const struct call *call) {
         return shape_refuse(call, "a window is of causal attention");
     if (call->step->attention.view.cap > 0 && attention_has_bias(call))
         return shape_refuse(call, "a cap is of scores without a bias");
-    TRY(check_sinks(call, d - 1));
+    TRY(attention_check_sinks(call, d - 1));
     if (axis_is_sharded(d) || (q->n_axes == 5 && q->axis[2].n != 3))
         return shape_refuse(call, "query, key, value and the head must be whole");
     if (call->on == DEVICE_CUDA && d->n > ATTENTION_CUDA_MAX_D)

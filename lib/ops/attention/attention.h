@@ -70,6 +70,8 @@ static inline double attention_keys_of(const struct call *c, double keys) {
 }
 /** Check that queries, keys and values fit together; their axis T may be sharded. @errors E_CONFIG */
 enum status attention_check(const struct call *);
+/** Check the weight of the sinks, if there are any, of these heads. @errors E_CONFIG */
+enum status attention_check_sinks(const struct call *, const struct axis *heads);
 /** Types of y (B,T,H,D), and of lse (B,H,T) in the accumulator's dtype. The call has passed attention_check. */
 struct type attention_out(const struct call *);
 struct type attention_lse(const struct call *);

@@ -9,9 +9,9 @@
  * their own, 1e-6, as in the reference, whatever --norm-eps is. factor: with --mscale-all-dim m and positions slowed by
  * yarn:FACTOR, (0.1 m ln FACTOR + 1)^2.
  *
- * Why: a token's cache may be c and s, L + S numbers for all heads, not 2 D of each (DeepSeek-V2: 576, not 49152).
- * models/decode/ keeps the heads' keys and values so far. In training they exist, too. lib/ops/mla.h has the moves
- * between these products, and what the values' padding costs.
+ * Why: a token's cache is c and s, L + S numbers for all heads, not 2 D of each (DeepSeek-V2: 576, not 49152).
+ * models/decode/ keeps these, and makes no head's keys and values; in training they exist. lib/ops/mla.h has the moves
+ * between these products, decoding's products, and what the values' padding costs.
  *
  * tp: heads are sharded (W_q or W_qb, W_b, W_o), and every rank has a, c, s and their weights whole. The gradients of
  * c, s and rmsnorm(W_qa h) are sums over heads: tp enters behind them, three all-reduces a layer in backward, of L, S

@@ -4,6 +4,7 @@
  * formula says, and equals its serial run in every layout. */
 #include "models/llama/mla/mla.h"
 #include "driver/recipe.h"
+#include "lib/ops/attention/attention_cached.h"
 #include "lib/ops/mla.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rope.h"
@@ -70,6 +71,101 @@ TEST(test_mla_keys_are_own_and_shared_channels) {
             if (d >= s.before) assert_close(((double *)c.din[1].data)[t * s.shared + d - s.before], sum, 1e-14);
         }
     op_case_free(&c);
+}
+
+/* ---- the products of decoding ---- */
+static int first_t = 0, n_t = 7;                 /* the new tokens */
+
+static void make_absorb(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_mla_absorb, 1);
+    c->step.mla = (struct mla_rule){s.latent, s.value};
+    op_case_input(c, op_type(dtype, "BTHD", s.B, s.T, s.J, s.before + s.shared));
+    op_case_weight(c, op_type(dtype, "JWL", s.J, s.before + s.value, s.latent));
+    op_case_finish(c);
+}
+static void make_expand(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_mla_expand, 1);
+    c->step.mla = (struct mla_rule){s.latent, s.value};
+    op_case_input(c, op_type(dtype, "BTHL", s.B, s.T, s.J, s.latent));
+    op_case_weight(c, op_type(dtype, "JWL", s.J, s.before + s.value, s.latent));
+    op_case_finish(c);
+}
+static void make_latent(struct op_case *c, enum dtype dtype) {
+    struct type latent = op_type_part(op_type(dtype, "BTL", s.B, s.T, s.latent), 'T', first_t, n_t);
+    struct type shared = op_type_part(op_type(dtype, "BTS", s.B, s.T, s.shared), 'T', first_t, n_t);
+    op_case_start(c, &op_attention_latent, 1);
+    c->step.attention = (struct attention_rule){.unscaled = true, .factor = 0.4};
+    op_case_input(c, op_type_part(op_type(dtype, "BTHA", s.B, s.T, s.J, s.latent + s.shared), 'T', first_t, n_t));
+    op_case_input(c, latent);
+    op_case_input(c, shared);
+    op_case_weight(c, attention_latent_cache_type(&latent, &shared));
+    op_case_finish(c);
+}
+
+/* The longest sum: over a latent's channels, or a head's; in attention also over the keys. */
+TEST(test_mla_products_of_decoding_are_exact) {
+    op_case_maker *const products[] = {make_absorb, make_expand, make_latent};
+    const int latents[] = {5, 67, 130};              /* fewer and more than a thread sums at a time */
+    for (int i = 0; i < 9; i++) {
+        s.latent = latents[i / 3];
+        op_case_check_threads(products[i % 3]);
+        op_case_check_precisions(products[i % 3], s.T + s.latent + s.shared + 16, 0);
+    }
+    s.latent = 5;
+}
+
+/* A row of the cache is [c ; s] of its token, and rows of other tokens stay; the scores are of whole rows, the values
+ * their first channels. */
+TEST(test_mla_attention_is_over_the_rows_of_the_cache) {
+    struct op_case c;
+    first_t = 2, n_t = 3;
+    make_latent(&c, FP64);
+    int A = s.latent + s.shared;
+    const double *q = c.in[0].data, *latent = c.in[1].data, *shared = c.in[2].data, *o = c.out[0].data;
+    double *rows = c.weight[0].data, before = rows[A];
+    op_case_run(&c, ROW_FORWARD);
+    assert_close(rows[A], before, 0);
+    for (int i = 0; i < s.B * n_t * s.J; i++) {
+        int b = i / s.J / n_t, t = i / s.J % n_t;
+        double *row = rows + (b * s.T + first_t + t) * A, sum = 0, mean[5] = {0};
+        for (int a = 0; a < A; a++)
+            assert_close(row[a], a < s.latent ? latent[(b * n_t + t) * s.latent + a]
+                                              : shared[(b * n_t + t) * s.shared + a - s.latent], 0);
+        for (int j = 0; j <= first_t + t; j++) {
+            double score = 0, *key = rows + (b * s.T + j) * A;
+            for (int a = 0; a < A; a++) score += 0.4 * q[i * A + a] * key[a];
+            sum += exp(score);
+            for (int l = 0; l < s.latent; l++) mean[l] += exp(score) * key[l];
+        }
+        for (int l = 0; l < s.latent; l++) assert_close(o[i * s.latent + l], mean[l] / sum, 1e-14);
+    }
+    op_case_free(&c);
+    first_t = 0, n_t = 7;
+}
+
+static enum status shape_with(struct op_case *c, int in, struct type type) {
+    struct type out[MAX_OUT];
+    struct call call = op_case_call(c, ROW_FORWARD);
+    call.in[in].type = &type;
+    enum status status = c->step.op->shape(&call, out);
+    op_case_free(c);
+    return status;
+}
+
+TEST(test_mla_products_of_decoding_refuse_other_shapes) {
+    struct op_case c;
+    struct type heads = op_type_part(op_type(FP64, "BTHD", s.B, s.T, s.J, s.before + s.shared), 'H', 1, 1);
+    make_absorb(&c, FP64), assert_fails(shape_with(&c, 0, heads), E_CONFIG, "its own rows");
+    make_absorb(&c, FP64), heads = op_type(FP64, "BTHD", s.B, s.T, s.J, s.before);
+    assert_fails(shape_with(&c, 0, heads), E_CONFIG, "channels of the shared key");
+    make_expand(&c, FP64), heads = op_type(FP64, "BTHL", s.B, s.T, s.J, s.latent + 1);
+    assert_fails(shape_with(&c, 0, heads), E_CONFIG, "different widths");
+    make_latent(&c, FP64), heads = op_type(FP64, "BTHA", s.B, s.T, s.J, s.latent);
+    assert_fails(shape_with(&c, 0, heads), E_CONFIG, "channels of a latent and of a shared key");
+    make_latent(&c, FP64), heads = op_type(FP64, "BTS", s.B, s.T - 1, s.shared);
+    assert_fails(shape_with(&c, 2, heads), E_CONFIG, "different samples or positions");
+    make_latent(&c, FP64), heads = op_type(FP32, "BTL", s.B, s.T, s.latent);
+    assert_fails(shape_with(&c, 1, heads), E_CONFIG, "the cache must be");
 }
 
 /* A point (1, 0) of neighbors becomes (cos, sin) of the angle; the channels before are unchanged. */
@@ -308,6 +404,9 @@ TEST(test_latents_with_other_products_equal_serial) {
 
 TESTS(unit_test(test_mla_moves_have_their_slopes),
       unit_test(test_mla_keys_are_own_and_shared_channels),
+      unit_test(test_mla_products_of_decoding_are_exact),
+      unit_test(test_mla_attention_is_over_the_rows_of_the_cache),
+      unit_test(test_mla_products_of_decoding_refuse_other_shapes),
       unit_test(test_rope_turns_neighbors_behind_the_first_channels),
       unit_test(test_mla_costs_its_formula_and_the_padding), unit_test(test_mla_params_are_counted),
       unit_test(test_tp_enters_behind_the_latents), unit_test(test_types_of_a_shared_input),
