@@ -30,6 +30,7 @@
  * 2.2 on adjust and weight decay, 2.3 on ZeRO-1; torch.optim.Muon for names and defaults. */
 #include "muon/muon.h"
 
+#include "lib/base/grow.h"
 #include "lib/base/integer.h"
 #include "lib/ops/reduce.h"
 #include "lib/run/run.h"
@@ -119,14 +120,21 @@ static struct room room_of(const struct program *p, const struct muon_rounds *ro
 enum { NUMBER_BYTES = ARENA_ALIGN_CUDA };
 static int64_t work_bytes(struct room x) { return x.gram + x.gemm + NUMBER_BYTES + ARENA_ALIGN_CUDA; }
 
+/* The iterations of the matrices that come to this rank in a round. */
+static void bill_iterations(const struct plan *plan, const struct muon_round *r, struct bill *bill) {
+    const double times = (double)(r->cut.here * r->n_matrices) * (double)muon_options(plan)->steps;
+    bill->updates = table_grow(bill->updates, bill->n_updates, sizeof *bill->updates);
+    bill->updates[bill->n_updates++] = (struct update_cost){newton_schulz_cost(&r->shape), r->shape.dtype, times};
+}
+
 static enum status muon_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     struct muon_rounds rounds;
-    (void)plan;
     enum status status = muon_rounds_init(c->program, &rounds);
     struct room x = room_of(c->program, &rounds);
     bill->technique_comm_bytes += 2 * x.buffer;
     bill->technique_work_bytes[TIER_DEVICE] += work_bytes(x);
     for (int i = 0; i < rounds.n; i++) muon_round_bill(&rounds.round[i], &c->program->place, bill);
+    for (int i = 0; i < rounds.n; i++) bill_iterations(plan, &rounds.round[i], bill);
     muon_rounds_fini(&rounds);
     return status;
 }

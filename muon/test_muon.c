@@ -190,11 +190,11 @@ TEST(test_muon_of_experts_is_serial) {
 }
 
 /* ---- bytes ---- */
-struct sent { double all_to_all, all_gather; int64_t n; };
+struct sent { double all_to_all, all_gather, flops; int64_t n; };
 
-/* What an update exchanges over an axis: rank 0's bytes and operations. */
+/* What an update exchanges over an axis, and the flops of its iterations: rank 0's. */
 static struct sent sent_of(struct plan p, enum mesh_axis axis) {
-    struct sent x = {0, 0, 0};
+    struct sent x = {0, 0, 0, 0};
     struct run r;
     assert_ok(plan_settle(&p, 0));
     assert_ok(run_compile(&r, &train_recipe, &p, 0, NULL, NULL));
@@ -206,6 +206,7 @@ static struct sent sent_of(struct plan p, enum mesh_axis axis) {
         *(to_all ? &x.all_to_all : &x.all_gather) += exchange_bytes(e, ranks);
         x.n += exchange_operations(e);
     }
+    for (int i = 0; i < r.bill.n_updates; i++) x.flops += r.bill.updates[i].times * r.bill.updates[i].cost.flops;
     run_destroy(&r);
     return x;
 }
@@ -254,6 +255,23 @@ TEST(test_replicas_without_shards_send_nothing_for_muon) {
     assert_int_equal(sent_of(p, AXIS_DP).n, 0);
 }
 
+/* A layer has q, k, v and the projection, 16 x 16, and two matrices of 16 x 64: F flops in 5 iterations. Each of n
+ * ranks iterates 1/n of layers that are distributed, and all of those that are gathered; replicas iterate all. */
+TEST(test_muon_bills_the_products_of_the_matrices_it_has) {
+    const double F = 5 * (4 * (6 * 16 * 16 * 16) + 2 * (4 * 16 * 16 * 64 + 2 * 16 * 16 * 16));
+    assert_close(layered(4, 1, 1, AXIS_DP).flops, 4 * F, 0);
+    assert_close(layered(4, 4, 1, AXIS_DP).flops, F, 0);
+    assert_close(layered(4, 2, 2, AXIS_DP).flops, F, 0);
+    assert_close(layered(4, 1, 2, AXIS_TP).flops, 2 * F, 0);
+    assert_close(layered(1, 4, 1, AXIS_DP).flops, F, 0);
+    assert_close(layered(5, 4, 1, AXIS_DP).flops, 2 * F, 0);
+    struct plan p = muon_plan();
+    p.mesh.dp = 4, p.micro_batch = 1, muon_options(&p)->steps = 3;
+    assert_close(sent_of(p, AXIS_DP).flops, 2 * F * 3 / 5, 1e-6);
+    p.optimizer = OPTIMIZER_ADAMW, muon_options(&p)->steps = 5;
+    assert_close(sent_of(p, AXIS_DP).flops, 0, 0);
+}
+
 TEST(test_adjust_is_by_the_shape) {
     assert_close(muon_adjusted(MUON_ORIGINAL, 8, 2), 2, 0);
     assert_close(muon_adjusted(MUON_ORIGINAL, 2, 8), 1, 0);
@@ -294,4 +312,5 @@ TEST(test_muon_refuses) {
 TESTS(unit_test(test_a_run_updates_matrices_by_muon_and_all_else_by_adamw), unit_test(test_adjust_is_by_the_shape),
       unit_test(test_muon_of_experts_is_serial), unit_test(test_muon_sends_the_fewer_bytes),
       unit_test(test_muon_exchanges_shards_and_then_boxes),
-      unit_test(test_replicas_without_shards_send_nothing_for_muon), unit_test(test_muon_refuses))
+      unit_test(test_replicas_without_shards_send_nothing_for_muon),
+      unit_test(test_muon_bills_the_products_of_the_matrices_it_has), unit_test(test_muon_refuses))

@@ -220,6 +220,9 @@ enum status price_check(const struct plan *plan, const struct cluster *c) {
     if (!(c->flops_per_s[plan_product_dtype(plan)] > 0))
         return FAIL(E_CONFIG, "%s has no peak in %s; give its tflops, or another precision", c->name,
                     dtype_name(plan_product_dtype(plan)));
+    if (plan->optimizer == OPTIMIZER_MUON && !(c->flops_per_s[plan_dtype(plan)] > 0))
+        return FAIL(E_CONFIG, "%s has no peak in %s, in which muon multiplies; give its tflops-%s, or use adamw",
+                    c->name, dtype_name(plan_dtype(plan)), dtype_name(plan_dtype(plan)));
     if (cuda && plan_number(plan, "fp8") && !(c->flops_per_s[bits == 4 ? FP4_E2M1 : FP8_E4M3] > 0))
         return FAIL(E_CONFIG, "%s has no peak in fp%d; give its tflops-fp%d, or leave --fp8 out", c->name, bits, bits);
     if (offloads && !(c->host_bytes_per_s > 0 && c->host_memory_bytes_per_s > 0))
@@ -265,15 +268,13 @@ enum status price_plan(const struct recipe *recipe, const struct plan *plan, con
     return price_plan_on(recipe, plan, c, 1, wish, out);
 }
 
-enum status price_profile(const struct run *r, const struct cluster *c,
-                          struct profile_forecast *out) {
+enum status price_profile(const struct run *r, const struct cluster *c, struct profile_forecast *out) {
     const struct cluster rank = c->cores ? rank_of(c, &r->plan) : *c;
     TRY(price_check(&r->plan, c));
     *out = (struct profile_forecast){.row_s = calloc((size_t)r->program.n_steps + 1, sizeof *out->row_s)};
     if (!out->row_s) return FAIL(E_MEMORY, "no memory to price %d steps", r->program.n_steps);
     price_each_row(&rank, r, out->row_s);
-    out->update_s = (price_update_bytes(&r->program) - price_offload(r).update_bytes) /
-                    op_bytes_per_s(&rank, r->program.optimizer->name);
+    out->update_s = price_update_seconds(&rank, r);
     return OK;
 }
 

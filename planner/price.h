@@ -79,8 +79,7 @@ enum status price_plan_on(const struct recipe *, const struct plan *, const stru
 
 /** The prediction that `--profile` prints: the rows of a run, compiled or created, and the device's part of its update.
  *  Free out->row_s.  @errors those of price_check; E_MEMORY  @collective{none} */
-enum status price_profile(const struct run *, const struct cluster *,
-                          struct profile_forecast *out);
+enum status price_profile(const struct run *, const struct cluster *, struct profile_forecast *out);
 
 /** Bytes that the optimizer reads and writes in a step for the rank's own elements.  @collective{none} */
 double price_update_bytes(const struct program *);

@@ -189,7 +189,65 @@ static int64_t actions_of(const struct schedule *s, enum tape_kind kind, int chu
     return n;
 }
 
-static enum status price_schedule(const struct cluster *c, struct stage *g) {
+/* The norm reads the gradient. The optimizer reads it again, and reads and writes the weight and its states. With a
+ * master copy it also writes the model's rounded weight. */
+static double update_bytes(const struct param *w) {
+    double state = (double)dtype_size(w->state_dtype), gradient = (double)dtype_size(w->grad_type.dtype);
+    double rounded = w->master ? (double)dtype_size(w->type.dtype) : 0;
+    return (double)w->own_n * (2 * (1 + w->optimizer->n_states) * state + 2 * gradient + rounded);
+}
+
+double price_update_bytes(const struct program *p) {
+    double bytes = 0;
+    for (int i = 0; i < p->n_params; i++)
+        if (param_is_stored(&p->params[i]) && !p->params[i].cache) bytes += update_bytes(&p->params[i]);
+    return bytes;
+}
+
+double price_update_seconds(const struct cluster *c, const struct run *r) {
+    double bytes = price_update_bytes(&r->program) - price_offload(r).update_bytes;
+    double seconds = bytes / op_bytes_per_s(c, r->program.optimizer->name);
+    for (const struct update_cost *u = r->bill.updates; u < r->bill.updates + r->bill.n_updates; u++)
+        seconds += u->times * op_seconds(c, "update", u->dtype, &u->cost, ROW_FORWARD).total;
+    return seconds;
+}
+
+static void price_end(const struct cluster *c, struct stage *g) {
+    const struct bill *b = &g->run.bill;
+    double behind = 0, blocks = 0, forward = 0, packing = 0, message = 0;
+    g->send_s = 0, g->cold_s = c->cold_s;
+    memset(g->end_s, 0, sizeof g->end_s);
+    for (int i = 0; i < b->n_exchanges; i++) {
+        const struct exchange *x = &b->exchanges[i];
+        double seconds = exchange_seconds(c, &g->run.program.place, x);
+        double times = (double)times_of(x) / (x->every ? (double)x->every : 1);
+        packing += times * x->packing / op_bytes_per_s(c, "pack");
+        if (x->when == BESIDE_BLOCKS) message = seconds + (x->along ? message : c->switch_s);
+        if (x->when == BESIDE_BLOCKS) g->send_s = fmax(g->send_s, message);
+        if (c->stack.buckets && is_weights_gather(x)) continue;
+        if (x->when == BEHIND_BACKWARD) behind += times * seconds;
+        if (x->when == BEHIND_FORWARD) forward += times * seconds;
+        if (x->when == BEHIND_BLOCK) blocks += times * seconds;
+        if (x->when == AT_END) g->end_s[x->op == COMM_ALL_GATHER ? PRICE_GATHER : PRICE_OPTIM] += times * seconds;
+    }
+    if (c->stack.buckets) {
+        forward += gather_seconds_in_buckets(c, &g->run, false);
+        blocks += gather_seconds_in_buckets(c, &g->run, true);
+    }
+    if (c->stack.replay_gathers && recomputes_whole(&g->run.plan)) blocks *= 1.5;
+    g->end_s[PRICE_DP] = beside(c, behind, sums_are_exposed(&c->stack, &g->run.plan) ? 0 : g->window_s);
+    g->end_s[PRICE_MEMORY] = packing;
+    g->end_s[PRICE_GATHER] += beside(c, blocks, g->busy_s) +
+                             beside(c, forward, c->stack.gathers_wait ? 0 : g->first_s);
+    struct price_offload o = price_offload(&g->run);
+    double update_s = price_update_seconds(c, &g->run);
+    if (o.link_bytes > 0)
+        g->end_s[PRICE_OFFLOAD] = o.link_bytes / c->host_bytes_per_s + o.host_bytes / c->host_memory_bytes_per_s;
+    g->end_s[PRICE_OPTIM] += update_s;
+    g->own_s += update_s + packing;
+}
+
+enum status price_stage(const struct cluster *c, struct stage *g) {
     const struct run *r = &g->run;
     free(g->chunk);
     g->chunk = calloc((size_t)r->program.n_chunks, sizeof *g->chunk);
@@ -211,65 +269,7 @@ static enum status price_schedule(const struct cluster *c, struct stage *g) {
             for (int i = 0; i < N_PRICE_PHASES; i++) g->phase_s[i] += n * g->chunk[k].phase[kind][i];
             if (kind != TAPE_F) g->window_s += *seconds;
         }
-    return OK;
-}
-
-/* The norm reads the gradient. The optimizer reads it again, and reads and writes the weight and its states. With a
- * master copy it also writes the model's rounded weight. */
-static double update_bytes(const struct param *w) {
-    double state = (double)dtype_size(w->state_dtype), gradient = (double)dtype_size(w->grad_type.dtype);
-    double rounded = w->master ? (double)dtype_size(w->type.dtype) : 0;
-    return (double)w->own_n * (2 * (1 + w->optimizer->n_states) * state + 2 * gradient + rounded);
-}
-
-double price_update_bytes(const struct program *p) {
-    double bytes = 0;
-    for (int i = 0; i < p->n_params; i++)
-        if (param_is_stored(&p->params[i]) && !p->params[i].cache) bytes += update_bytes(&p->params[i]);
-    return bytes;
-}
-
-static void price_end(const struct cluster *c, struct stage *g) {
-    const struct program *p = &g->run.program;
-    const struct bill *b = &g->run.bill;
-    double behind = 0, blocks = 0, forward = 0, packing = 0, message = 0;
-    g->send_s = 0, g->cold_s = c->cold_s;
-    memset(g->end_s, 0, sizeof g->end_s);
-    for (int i = 0; i < b->n_exchanges; i++) {
-        const struct exchange *x = &b->exchanges[i];
-        double seconds = exchange_seconds(c, &p->place, x);
-        double times = (double)times_of(x) / (x->every ? (double)x->every : 1);
-        packing += times * x->packing / op_bytes_per_s(c, "pack");
-        if (x->when == BESIDE_BLOCKS) {
-            message = seconds + (x->along ? message : c->switch_s);
-            g->send_s = fmax(g->send_s, message);
-        }
-        if (c->stack.buckets && is_weights_gather(x)) continue;
-        if (x->when == BEHIND_BACKWARD) behind += times * seconds;
-        if (x->when == BEHIND_FORWARD) forward += times * seconds;
-        if (x->when == BEHIND_BLOCK) blocks += times * seconds;
-        if (x->when == AT_END) g->end_s[x->op == COMM_ALL_GATHER ? PRICE_GATHER : PRICE_OPTIM] += times * seconds;
-    }
-    if (c->stack.buckets) {
-        forward += gather_seconds_in_buckets(c, &g->run, false);
-        blocks += gather_seconds_in_buckets(c, &g->run, true);
-    }
-    if (c->stack.replay_gathers && recomputes_whole(&g->run.plan)) blocks *= 1.5;
-    g->end_s[PRICE_DP] = beside(c, behind, sums_are_exposed(&c->stack, &g->run.plan) ? 0 : g->window_s);
-    g->end_s[PRICE_MEMORY] = packing;
-    g->end_s[PRICE_GATHER] += beside(c, blocks, g->busy_s) +
-                             beside(c, forward, c->stack.gathers_wait ? 0 : g->first_s);
-    struct price_offload o = price_offload(&g->run);
-    double update_s = (price_update_bytes(p) - o.update_bytes) / op_bytes_per_s(c, p->optimizer->name);
-    if (o.link_bytes > 0)
-        g->end_s[PRICE_OFFLOAD] = o.link_bytes / c->host_bytes_per_s + o.host_bytes / c->host_memory_bytes_per_s;
-    g->end_s[PRICE_OPTIM] += update_s;
-    g->own_s += update_s + packing;
-}
-
-enum status price_stage(const struct cluster *rank, struct stage *g) {
-    TRY(price_schedule(rank, g));
-    price_end(rank, g);
+    price_end(c, g);
     return OK;
 }
 

@@ -27,5 +27,7 @@ struct price_offload price_offload(const struct run *);
  *  unless the row is asynchronous.  @param row_s (n_steps, ROW_WAIT) added to  @collective{none} */
 void price_each_row(const struct cluster *rank, const struct run *, double (*row_s)[ROW_WAIT]);
 
+/** Seconds of the device's part of the update: its memory, and the products of its techniques.  @collective{none} */
+double price_update_seconds(const struct cluster *rank, const struct run *);
 /** Seconds after its schedule: the sum of end_s.  @collective{none} */
 double stage_end_s(const struct stage *);

@@ -228,8 +228,7 @@ static int choices_of(const struct searching *s, enum decision d, const struct l
     case DECIDE_SCHEDULE:
         most = c[DECIDE_PP] > 1 && !s->cluster->stack.no_zero_bubble ? N_SEARCHED_ORDERS - 1 : 0; break;
     case DECIDE_CHUNKS:
-        most = c[DECIDE_PP] > 1 && c[DECIDE_SCHEDULE] == ORDER_PLAIN ? p->layers / c[DECIDE_PP] : 1;
-        break;
+        most = c[DECIDE_PP] > 1 && c[DECIDE_SCHEDULE] == ORDER_PLAIN ? p->layers / c[DECIDE_PP] : 1; break;
     case DECIDE_ZERO: most = left * c[DECIDE_CP] == 1 ? 0 : c[DECIDE_PP] > 1 ? 1 : 3; break;
     default: most = KEEP_NONE;
     }

@@ -228,6 +228,26 @@ TEST(test_a_replay_has_its_exchanges) {
     assert_true(price_of(p, &fast).phase_s[PRICE_REPLAY] < 0.95 * slow);
 }
 
+/* Products are all that takes time: 16 layers of 4 matrices of n x n and 2 of n x 4n, in fp32, at part of the peak. */
+TEST(test_an_update_by_muon_takes_its_products) {
+    struct cluster c = bare();
+    struct plan p = plan_of(1, 1, 1);
+    double n = (double)p.hidden, flops = 16 * 5 * (4 * (6 * n * n * n) + 2 * (4 * n * n * 4 * n + 2 * n * n * n));
+    c.memory_bytes_per_s = 1e30, c.launch_s = 0, c.n_movers = 0, c.level[0].bytes_per_s = 1e30;
+    c.product_m0 = c.product_n0 = c.product_k0 = 0, c.tile_units = 0;
+    double adamw = price_of(p, &c).phase_s[PRICE_OPTIM];
+    p.optimizer = OPTIMIZER_MUON;
+    double one = price_of(p, &c).phase_s[PRICE_OPTIM], expected = flops / (c.flops_per_s[FP32] * c.product_part);
+    assert_close(one - adamw, expected, 1e-6 * expected);
+    p.mesh.dp = 16, plan_set_number(&p, "zero", 1), p.micro_batch = 1;
+    c.level[1].bytes_per_s = 1e30, c.level[0].alpha_s = c.level[1].alpha_s = 0;
+    assert_true(price_of(p, &c).phase_s[PRICE_OPTIM] < 1.01 * expected / 16 + adamw);
+    c.flops_per_s[FP32] = 0;
+    struct price x;
+    assert_ok(plan_settle(&p, 0));
+    assert_fails(price_plan(&train_recipe, &p, &c, NULL, &x), E_CONFIG, "no peak in fp32", "give its tflops-fp32");
+}
+
 TEST(test_price_refuses) {
     struct cluster c = gpus();
     struct plan p = plan_of(1, 1, 1);
@@ -431,7 +451,8 @@ TESTS(unit_test(test_phases_add_up_to_the_step), unit_test(test_bytes_are_the_ru
       unit_test(test_what_comes_now_and_then_is_priced_by_the_step), unit_test(test_what_hides_is_slower),
       unit_test(test_one_forward_hides_what_zero_1_gathers), unit_test(test_what_zero_shards),
       unit_test(test_packing_is_work_in_memory), unit_test(test_codes_of_weights_are_less_wire_and_more_work),
-      unit_test(test_a_replay_has_its_exchanges), unit_test(test_price_refuses),
+      unit_test(test_a_replay_has_its_exchanges), unit_test(test_an_update_by_muon_takes_its_products),
+      unit_test(test_price_refuses),
       unit_test(test_sums_of_gradients_come_down_as_they_are_made), unit_test(test_parking_is_copies_beside_the_rows),
       unit_test(test_offload_is_copies_and_an_update_elsewhere),
       unit_test(test_offloaded_weights_go_up_before_each_gather), unit_test(test_offload_needs_a_host_with_speeds),

@@ -22,8 +22,7 @@ static enum part part_of(enum price_phase phase) {
         [PRICE_CASTS] = PART_MEMORY,
         [PRICE_TP] = PART_LAYERS,         [PRICE_CP] = PART_LAYERS,       [PRICE_EP] = PART_LAYERS,
         [PRICE_BUBBLE] = PART_BUBBLE,     [PRICE_PP] = PART_PP,           [PRICE_DP] = PART_REPLICAS,
-        [PRICE_GATHER] = PART_REPLICAS,   [PRICE_OPTIM] = PART_UPDATE,
-        [PRICE_OFFLOAD] = PART_UPDATE};
+        [PRICE_GATHER] = PART_REPLICAS,   [PRICE_OPTIM] = PART_UPDATE, [PRICE_OFFLOAD] = PART_UPDATE};
     return PARTS[phase];
 }
 

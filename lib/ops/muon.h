@@ -2,6 +2,7 @@
  * See muon.c. muon/ distributes the matrices. */
 #pragma once
 
+#include "lib/ops/op.h"
 #include "lib/ops/optimizer.h"
 
 #ifdef __cplusplus
@@ -41,6 +42,8 @@ int64_t newton_schulz_gram(const struct muon_shape *);
 int64_t newton_schulz_work(const struct muon_shape *, enum device_kind, int n_threads, bool plain);
 /** Floating-point operations of `steps` iterations. Pure. */
 double newton_schulz_flops(const struct muon_shape *, int steps);
+/** The cost of one iteration, from the products that it runs. Pure. */
+struct cost newton_schulz_cost(const struct muon_shape *);
 /** Replace x (rows, columns), in device memory, by the result of `steps` iterations, in order on the compute stream.
  *  @errors E_DEVICE  @collective{none} */
 enum status newton_schulz(const struct device *, const struct muon_shape *, int steps, void *x,

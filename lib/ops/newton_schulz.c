@@ -14,6 +14,7 @@
 #include "lib/ops/muon.h"
 
 #include "lib/base/integer.h"
+#include "lib/ops/cost.h"
 #include "lib/ops/gemm/gemm.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/reduce.h"
@@ -52,6 +53,17 @@ int64_t newton_schulz_work(const struct muon_shape *s, enum device_kind on, int 
 double newton_schulz_flops(const struct muon_shape *s, int steps) {
     double n = (double)smaller(s), many = (double)max64(s->rows, s->columns);
     return steps * (4 * n * n * many + 2 * n * n * n);
+}
+
+/* The products that iterate() runs, and its two copies. */
+struct cost newton_schulz_cost(const struct muon_shape *s) {
+    const double n = (double)smaller(s), many = (double)max64(s->rows, s->columns);
+    struct cost cost = {.bytes = (6 * n * many + 7 * n * n) * (double)dtype_size(s->dtype)};
+    for (int i = 0; i < 3; i++) {
+        const struct gemm g = product(s, i, false);
+        cost_product(&cost, g.m, g.n, g.k, 1);
+    }
+    return cost;
 }
 
 static enum status multiply(const struct device *d, const struct gemm *g, const void *a, const void *b, void *c,

@@ -277,6 +277,11 @@ TEST(test_newton_schulz_counts_its_products) {
     const struct muon_shape wide = {3, 5, FP32}, tall = {5, 3, FP32};
     assert_close(newton_schulz_flops(&wide, 5), 5 * (2 * 3 * 3 * 5 + 2 * 3 * 3 * 3 + 2 * 3 * 3 * 5), 0);
     assert_close(newton_schulz_flops(&tall, 5), newton_schulz_flops(&wide, 5), 0);
+    const struct cost one = newton_schulz_cost(&wide), other = newton_schulz_cost(&tall);
+    assert_close(5 * one.flops, newton_schulz_flops(&wide, 5), 0);   /* of the products that run */
+    assert_close(5 * other.flops, newton_schulz_flops(&tall, 5), 0);
+    assert_int_equal(one.n_products, 3);
+    assert_int_equal(one.product[0].k + one.product[2].n + other.product[0].k + other.product[2].m, 4 * 5);
 }
 
 TESTS(unit_test(test_sgd_is_torchs), unit_test(test_sgd_has_the_same_bits_on_the_device_and_the_cpu),

@@ -15,6 +15,7 @@ void bill_saved(struct bill *b, int64_t bytes) {
 
 void bill_fini(struct bill *b) {
     free(b->exchanges);
+    free(b->updates);
     *b = (struct bill){0};
 }
 
@@ -36,16 +37,12 @@ static void bill_row(const struct program *p, const struct row *r, int64_t times
     struct exchange x[MAX_EXCHANGES];
     struct call types = program_call(p, &p->steps[r->id]);
     b->flops[r->kind] += (double)times * op_cost(&types, r->kind).flops;
-    for (int i = 0, n = exchanges_of(&types, r->kind, x); i < n; i++) {
-        x[i].times = times;
-        bill_exchange(b, &p->place, x[i]);
-    }
+    for (int i = 0, n = exchanges_of(&types, r->kind, x); i < n; i++)
+        x[i].times = times, bill_exchange(b, &p->place, x[i]);
     struct exchange sums[MAX_WEIGHTS];
     bool by_leaves = p->fixed_sums && r->kind == ROW_BACKWARD_WEIGHT;
-    for (int i = 0, n = by_leaves ? sums_exchanges(&types, sums) : 0; i < n; i++) {
-        sums[i].times = times;
-        bill_exchange(b, &p->place, sums[i]);
-    }
+    for (int i = 0, n = by_leaves ? sums_exchanges(&types, sums) : 0; i < n; i++)
+        sums[i].times = times, bill_exchange(b, &p->place, sums[i]);
 }
 
 static void bill_copy(const struct chunk *k, const struct row *r, int64_t times, struct bill *b) {

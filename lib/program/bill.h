@@ -9,6 +9,8 @@ struct bill {
     double flops[N_ROW_KINDS];           /* by row kind (forward, replay, backward input, ...) */
     struct exchange *exchanges;          /* all collectives and messages of this rank in a step */
     int n_exchanges;
+    struct update_cost { struct cost cost; enum dtype dtype; double times; } *updates; /* of techniques, besides rows */
+    int n_updates;                       /* a technique grows the table (table_grow) */
     double wire_bytes[N_MESH_AXES];      /* algorithm bytes of the exchanges, by axis */
     int64_t parked_bytes;                /* bytes that a step copies to host memory and back (slot.park) */
     int64_t disk_read_bytes, disk_written_bytes;   /* of the rank's offload file, in a step with an update */
