@@ -50,7 +50,8 @@ static enum status ep_check(const struct plan *plan) {
 static enum status ep_rewrite(const struct plan *plan, struct program *p) {
     for (int i = p->n_steps - 1; i >= 0; i--) {
         const struct step *s = &p->steps[i];
-        if (s->op == &op_expert_linear) TRY(ep_shard_experts(plan, p, s->weight[0]));
+        bool experts = s->op == &op_expert_linear || s->op == &op_expert_bias;
+        if (experts) TRY(ep_shard_experts(plan, p, s->weight[0]));
         else if (s->op == &op_moe_combine) TRY(ep_bring_back(plan, p, i));
         else if (s->op == &op_moe_dispatch) TRY(ep_send(plan, p, i, 0));
         else if (s->op == &op_moe_pack) TRY(ep_send(plan, p, i, 1));

@@ -53,7 +53,7 @@ static enum status recompute_check(const struct plan *plan) {
 /* Steps that are cheap to compute again, and whose outputs are large. */
 static bool is_cheap(const struct op *op) {
     return op == &op_layernorm || op == &op_rmsnorm || op == &op_gelu || op == &op_swiglu ||
-           op == &op_geglu;
+           op == &op_geglu || op == &op_swiglu_clamped;
 }
 
 /* Mark the T x T outputs of materialised attention, or the outputs of norms and of the MLP's nonlinearity and the codes

@@ -409,8 +409,10 @@ TEST(test_other_functions_are_refused_by_name) {
         {llama_hf_config_read, OF_LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"rope_type\": \"yarn\"}}",
          "rope_type is \"yarn\"", "leave one out"},
         {llama_hf_config_read, OF_LLAMA ", \"rope_scaling\": {\"type\": \"linear\"}}", "does not say factor", "model"},
-        {llama_hf_config_read, OF_LLAMA ", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"truncate\": false}}",
-         "truncate is false", "true"},
+        {llama_hf_config_read, OF_LLAMA ", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"truncate\": 1}}",
+         "truncate is 1", "true or false"},
+        {llama_hf_config_read, OF_LLAMA ", \"rope_scaling\": {\"type\": \"yarn-untruncated\", \"factor\": 2}}",
+         "type is \"yarn-untruncated\"", "llama3 or yarn"},
         {llama_hf_config_read, OF_LLAMA ", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"finetuned\": true}}",
          "finetuned is true", "none"},
         {llama_hf_config_read, OF_LLAMA ", \"original_max_position_embeddings\": 9, \"rope_scaling\": {\"type\": "
@@ -519,6 +521,8 @@ TEST(test_slowed_positions_are_read) {
                                         "0.5")), "rope-scaling=yarn:4:8:1:32:1");
     assert_string_equal(more_of(OF_LLAMA ", \"original_max_position_embeddings\": 5, \"rope_scaling\": {\"type\": "
                                          "\"yarn\", \"factor\": 4}}"), "rope-scaling=yarn:4:5");
+    assert_string_equal(more_of(SCALING("\"type\": \"yarn\", \"factor\": 4, \"truncate\": false")),
+                        "rope-scaling=yarn-untruncated:4:8");
 }
 
 /* A file that does not say it has the reference's, which is another than the option's in Llama alone. */

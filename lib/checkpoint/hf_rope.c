@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { WHERE_MAX = 1024 };
-struct said { int64_t context; double factor, slow, fast, attention, scale, scale_all; };
+struct said { int64_t context, truncate; double factor, slow, fast, attention, scale, scale_all; };
 #define AT(field) offsetof(struct said, field)
 
 /* type: the name of rope_type in older files. */
@@ -37,7 +37,7 @@ static const struct hf_key YARN_KEYS[] = {
     {"attention_factor", HF_REAL, "null", NULL, AT(attention)},
     {"mscale", HF_REAL, "null", NULL, AT(scale)},
     {"mscale_all_dim", HF_REAL, "null", NULL, AT(scale_all)},
-    {"truncate", HF_MUST, "true", "true", 0},
+    {"truncate", HF_FLAG, "true", NULL, AT(truncate)},
     {0},
 };
 static const struct hf_keys KINDS[] = {[ROPE_UNSCALED] = {NULL, NULL, NULL},
@@ -55,7 +55,7 @@ static enum status read_kind(const char *where, const json_t *x, enum rope_scali
     const json_t *said = type ? type : old;
     const char *name = said ? json_string_value(said) : "default";
     int kind = !name ? -1 : !strcmp(name, "default") ? ROPE_UNSCALED : rope_scaling_of(name, strlen(name));
-    if (kind < 0 || !strcmp(name, "none"))
+    if (kind < 0 || kind > ROPE_YARN || !strcmp(name, "none"))
         return FAIL(E_FORMAT, "%s: %s is %s; it must be default, linear, llama3 or yarn", where,
                     type ? "rope_type" : "type", hf_keys_show(said));
     *out = (enum rope_scaling)kind;
@@ -94,6 +94,7 @@ static enum status read_object(const char *path, const json_t *config, const cha
     if (rule->scaling >= ROPE_LLAMA3) TRY(complete(where, config, seq, &s));
     rule->factor = s.factor, rule->context = (double)s.context, rule->slow = s.slow, rule->fast = s.fast;
     if (rule->scaling == ROPE_YARN) rule->attention = s.attention;
+    if (rule->scaling == ROPE_YARN && !s.truncate) rule->scaling = ROPE_YARN_UNTRUNCATED;
     return OK;
 }
 
@@ -122,15 +123,17 @@ enum status hf_rope_read(const char *path, const json_t *config, double missing,
 
 json_t *hf_rope_json(const struct rope_rule *r) {
     json_int_t context = (json_int_t)r->context;
+    json_t *truncate = r->scaling == ROPE_YARN_UNTRUNCATED ? json_false() : NULL;
     switch (r->scaling) {
     case ROPE_LINEAR: return json_pack("{s:s, s:f}", "rope_type", "linear", "factor", r->factor);
     case ROPE_LLAMA3:
         return json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "factor", r->factor, "low_freq_factor",
                          r->slow, "high_freq_factor", r->fast, "original_max_position_embeddings", context);
     case ROPE_YARN:
-        return json_pack("{s:s, s:f, s:f, s:f, s:f, s:I}", "rope_type", "yarn", "factor", r->factor, "beta_slow",
+    case ROPE_YARN_UNTRUNCATED:
+        return json_pack("{s:s, s:f, s:f, s:f, s:f, s:I, s:o*}", "rope_type", "yarn", "factor", r->factor, "beta_slow",
                          r->slow, "beta_fast", r->fast, "attention_factor", r->attention,
-                         "original_max_position_embeddings", context);
+                         "original_max_position_embeddings", context, "truncate", truncate);
     default: return json_null();
     }
 }

@@ -3,7 +3,6 @@
 #include "lib/base/log.h"
 #include "lib/checkpoint/hf_again.h"
 #include "lib/checkpoint/hf_tokens.h"
-#include "lib/ops/pieces.h"
 #include "lib/run/recipe.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -129,15 +128,16 @@ static enum status check_finite(const struct import *m, const struct safetensors
     return FAIL(E_FORMAT, "%s: %s holds a number that is not finite", hf_files_path(m->files), e->name);
 }
 
-/* Copy a tensor. A matrix is transposed in memory; other tensors are copied in pieces. */
-static enum status copy_transposed(struct import *m, struct hf_tensor t) {
+/* Copy a tensor. One of another order is permuted in memory; others are copied in pieces. */
+static enum status copy_permuted(struct import *m, struct hf_tensor t, const struct published *row,
+                                 const struct shape *ours) {
     const struct safetensors_entry *e = t.entry;
     int64_t size = (int64_t)dtype_size(e->dtype), bytes = e->end - e->begin;
     char *room = malloc((size_t)(2 * bytes));
     enum status status = room ? safetensors_read(t.file, e, 0, bytes, room)
-                              : FAIL(E_MEMORY, "no memory to transpose %s of %" PRId64 " bytes", e->name, bytes);
+                              : FAIL(E_MEMORY, "no memory to permute %s of %" PRId64 " bytes", e->name, bytes);
     if (status == OK) status = check_finite(m, e, room, bytes / size);
-    if (status == OK) status = pieces_transpose(device_cpu(), room + bytes, room, e->shape[0], e->shape[1], size);
+    if (status == OK) published_permute(row, ours, true, room + bytes, room, size);
     if (status == OK) status = checkpoint_weights_append(m->writer, room + bytes, bytes);
     free(room);
     return status;
@@ -158,12 +158,12 @@ static enum status copy_all(struct import *m) {
     for (int i = 0; i < m->program.n_params; i++) {
         const struct shape *ours = &m->program.params[i].type.shape;
         const struct published *row;
-        int layer;
+        int layer, axis[MAX_AXES];
         TRY(row_at(m->kind, m->files, &m->program, i, &row, &layer));
         for (int j = 0; j < n_parts(row, ours); j++) {
             struct hf_tensor t;
             TRY(find_part(m, i, j, &t));
-            TRY(published_is_transposed(row, ours) ? copy_transposed(m, t) : copy_part(m, t));
+            TRY(published_order(row, ours, axis) ? copy_permuted(m, t, row, ours) : copy_part(m, t));
         }
     }
     return OK;
@@ -271,19 +271,16 @@ static enum status list_entries(struct export *e, int64_t experts) {
 
 static enum status write_weight(struct export *e, const struct param *w) {
     const struct shape *shape = &w->type.shape;
-    int64_t size = (int64_t)dtype_size(e->dtype), bytes = type_n(&w->type) * size, theirs[PUBLISHED_AXES];
+    int64_t size = (int64_t)dtype_size(e->dtype), bytes = type_n(&w->type) * size;
     const struct published *row;
-    int layer;
+    int layer, axis[MAX_AXES];
     TRY(row_at(e->kind, NULL, &e->program, (int)(w - e->program.params), &row, &layer));
-    bool transposed = published_is_transposed(row, shape);
-    char *room = malloc((size_t)(transposed ? 2 * bytes : bytes));
+    bool permuted = published_order(row, shape, axis);
+    char *room = malloc((size_t)(permuted ? 2 * bytes : bytes));
     enum status status = room ? checkpoint_read_weight(e->from, w->name, shape, e->dtype, room)
                               : FAIL(E_MEMORY, "no memory for %s of %" PRId64 " bytes", w->name, bytes);
-    if (status == OK && transposed) {
-        published_shape(row, shape, theirs);
-        status = pieces_transpose(device_cpu(), room + bytes, room, theirs[1], theirs[0], size);
-    }
-    if (status == OK) status = hf_files_append(e->writer, transposed ? room + bytes : room, bytes);
+    if (status == OK && permuted) published_permute(row, shape, false, room + bytes, room, size);
+    if (status == OK) status = hf_files_append(e->writer, permuted ? room + bytes : room, bytes);
     free(room);
     return status;
 }

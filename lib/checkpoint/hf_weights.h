@@ -2,7 +2,7 @@
  * with an index, and config.json (hf_files.h).
  *
  * Each weight of Trivium is one of their tensors, or several joined (keys and values; the experts). The table says
- * which matrices are transposed (published_is_transposed). Import reads F64, F32, BF16 and F16; a missing or misshapen
+ * the order of a tensor's axes (published_order). Import reads F64, F32, BF16 and F16; a missing or misshapen
  * tensor is an error, and so is an unknown one, unless the model leaves it out. struct hf_weights has the model's own
  * functions. */
 #pragma once

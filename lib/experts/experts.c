@@ -2,6 +2,8 @@
  *
  *   y[t] = sum over the k experts e of token t of  gate[t,e] expert_e(h[t])      expert_e(h) = down_e(act(up_e(h)))
  *
+ * up_e and down_e may have biases, a step each.
+ *
  * h -> logits -> route (gates, picks) -> dispatch -> up, act, down of each expert -> combine. Between dispatch and
  * combine tensors are (E,P,R,..): a row for each place of each expert (lib/ops/moe/); ep/ shards axis E. With
  * --moe-packed a step `pack` removes the rows of empty places, and counts the others for the products. The hidden
@@ -13,11 +15,17 @@
 #include "lib/ops/moe/moe_logits.h"
 #include "lib/ops/moe/moe_pack.h"
 #include "lib/ops/moe/moe_route.h"
+#include "lib/ops/swiglu.h"
 
-static int router(struct builder *b, int h) {
-    int w = build_matrix(b, "router.w", "EC", 0.02);
-    b->p->params[w].precise = true;
-    return build_step(b, &op_moe_logits, "router", (struct inputs){h, NONE, w, NONE});
+static int precise(struct builder *b, int param) {
+    b->p->params[param].precise = true;
+    return param;
+}
+
+static int router(struct builder *b, const struct experts *e, int h) {
+    int w = precise(b, build_matrix(b, "router.w", "EC", 0.02));
+    int bias = e->router_bias ? precise(b, build_vector(b, "router.b", "E", 0)) : NONE;
+    return build_step(b, &op_moe_logits, "router", (struct inputs){h, NONE, w, bias});
 }
 
 /* Axis F has `units` units. */
@@ -26,6 +34,22 @@ static int linear(struct builder *b, int64_t units, const char *name, const char
     in.weight = build_matrix(b, weight, axes, std);
     build_set_axis(b, in.weight, 'F', units);
     return build_step(b, &op_expert_linear, name, in);
+}
+
+/* Axis F has the experts' units. @return x, if experts have no biases */
+static int biased(struct builder *b, const struct experts *e, const char *name, const char *weight, const char *axes,
+                struct inputs in) {
+    if (!e->biases) return in.x;
+    in.weight = build_vector(b, weight, axes, 0);
+    build_set_axis(b, in.weight, 'F', e->units);
+    return build_step(b, &op_expert_bias, name, in);
+}
+
+static int hidden_units(struct builder *b, const struct experts *e, enum activation act, int x) {
+    const struct op *op = e->swiglu_limit > 0 ? &op_swiglu_clamped : activation_op(act);
+    x = build_step(b, op, "experts.act", (struct inputs){x, NONE, NONE, NONE});
+    if (e->swiglu_limit > 0) b->p->steps[b->p->n_steps - 1].clamp.limit = e->swiglu_limit;
+    return x;
 }
 
 /* @return the last step's second output */
@@ -41,7 +65,7 @@ static int also_reads(struct builder *b, int slot, int out) {
 int build_experts(struct builder *b, const struct experts *e, int h, enum activation act, double down_std) {
     const struct experts usual = {.units = plan_ffn(b->plan)};
     if (!e) e = &usual;
-    int gates = build_step(b, &op_moe_route, "route", (struct inputs){router(b, h), NONE, NONE, NONE});
+    int gates = build_step(b, &op_moe_route, "route", (struct inputs){router(b, e, h), NONE, NONE, NONE});
     b->p->steps[b->p->n_steps - 1].moe.raw = e->raw;
     int picks = second_output(b), counts = NONE;
     if (model_options(b->plan)->moe_packed) {
@@ -49,10 +73,13 @@ int build_experts(struct builder *b, const struct experts *e, int h, enum activa
         counts = second_output(b);
     }
     int x = build_step(b, &op_moe_dispatch, "sent", (struct inputs){h, picks, NONE, NONE});
-    const char *up = activation_is_gated(act) ? "E2FC" : "EFC";
-    x = linear(b, e->units, "experts.up", "experts.up.w", up, 0.02, (struct inputs){x, counts, NONE, NONE});
-    x = build_step(b, activation_op(act), "experts.act", (struct inputs){x, NONE, NONE, NONE});
+    bool gated = activation_is_gated(act);
+    x = linear(b, e->units, "experts.up", "experts.up.w", gated ? "E2FC" : "EFC", 0.02,
+               (struct inputs){x, counts, NONE, NONE});
+    x = biased(b, e, "experts.up.biased", "experts.up.b", gated ? "E2F" : "EF", (struct inputs){x, counts, NONE, NONE});
+    x = hidden_units(b, e, act, x);
     x = linear(b, e->units, "experts.down", "experts.down.w", "ECF", down_std,
                (struct inputs){x, counts, NONE, NONE});
+    x = biased(b, e, "experts.down.biased", "experts.down.b", "EC", (struct inputs){x, counts, NONE, NONE});
     return also_reads(b, gates, build_step(b, &op_moe_combine, "moe", (struct inputs){x, picks, NONE, NONE}));
 }

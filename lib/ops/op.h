@@ -54,6 +54,7 @@ struct step {
         struct block_rule blocks;                        /* begins with fp8 */
         struct moe_rule moe;
         struct mla_rule mla;
+        struct clamp_rule clamp;
     };
 };
 

@@ -16,8 +16,9 @@ static double slowed_part(const struct rope_rule *rule, int64_t half, int64_t pa
     if (rule->scaling == ROPE_LINEAR) return 1;
     if (rule->scaling == ROPE_LLAMA3)
         return fmin(fmax((rule->fast - rule->context * speed / TURN) / (rule->fast - rule->slow), 0), 1);
-    double n = (double)half, first = fmax(floor(pair_of(rule, n, rule->fast)), 0),
-           last = fmin(ceil(pair_of(rule, n, rule->slow)), 2 * n - 1);
+    double n = (double)half, first = pair_of(rule, n, rule->fast), last = pair_of(rule, n, rule->slow);
+    if (rule->scaling == ROPE_YARN) first = floor(first), last = ceil(last);
+    first = fmax(first, 0), last = fmin(last, 2 * n - 1);
     if (first == last) last += 0.001;                           /* as the reference does */
     return fmin(fmax(((double)pair - first) / (last - first), 0), 1);
 }

@@ -24,6 +24,7 @@
  *   llama3   speed (1 - k + k / factor): k = 1 where r < slow, 0 where r > fast, and in between it falls evenly with r
  *   yarn     the same, but k falls evenly with i, from the last whole i whose r >= fast to the first whose r <= slow;
  *            and cosines and sines are multiplied by `attention`
+ *   yarn-untruncated   the same, but k falls from the real i whose r is fast to that whose r is slow (GPT-OSS)
  *
  * The choice of pairs is a convention. GPT-NeoX and Llama's files on Hugging Face also pair i and i + D/2; the paper
  * and DeepSeek pair neighbors. Source: Su et al. 2021 (RoFormer); Chen et al. 2023
@@ -50,7 +51,7 @@ struct rope_sizes rope_sizes(const struct call *);
 /** Compute speed[i] of `half` pairs, D / 2. Pure. */
 void rope_speeds(const struct rope_rule *, int64_t half, double *speed);
 /* ---- a rule as a text (rope_rule.c): none, linear:FACTOR, llama3:FACTOR:CONTEXT[:LOW:HIGH],
- * yarn:FACTOR:CONTEXT[:SLOW:FAST[:ATTENTION]] ---- */
+ * yarn:FACTOR:CONTEXT[:SLOW:FAST[:ATTENTION]], yarn-untruncated likewise ---- */
 /** Read the text into the rule, whose theta stays. @errors E_CONFIG */
 enum status rope_rule_read(const char *text, struct rope_rule *);
 /** Write the rule as a text; numbers that are the usual ones are left out. Pure. */

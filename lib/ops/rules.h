@@ -7,7 +7,7 @@
 
 enum op_rule {
     RULE_NONE, RULE_DROPOUT, RULE_ATTENTION, RULE_NORM, RULE_HEAD, RULE_GATHER, RULE_RESHARD, RULE_ROPE, RULE_FP8,
-    RULE_MOE, RULE_SCALE, RULE_BLOCKS, RULE_MLA
+    RULE_MOE, RULE_SCALE, RULE_BLOCKS, RULE_MLA, RULE_CLAMP
 };
 
 /* add_position, bias_dropout_residual (dropout.h). */
@@ -53,9 +53,12 @@ struct norm_rule { double eps; };
 /* scale: the factor of every element. */
 struct scale_rule { double by; };
 
+/* swiglu_clamped: the largest gate, and the largest magnitude of what it multiplies. */
+struct clamp_rule { double limit; };
+
 /* rope: the base of its angles, and how they are slowed (rope.h). attention: 0 stands for 1. first: the channels of a
  * head before it do not turn. neighbors: a pair is two neighboring channels. */
-enum rope_scaling { ROPE_UNSCALED, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN };
+enum rope_scaling { ROPE_UNSCALED, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_YARN_UNTRUNCATED };
 struct rope_rule {
     double theta;
     enum rope_scaling scaling;

@@ -19,12 +19,15 @@ DECLARE_KERNELS_FB(swiglu, cpu);
 DECLARE_KERNELS_FB(swiglu, cuda);
 DECLARE_KERNELS_FB(geglu, cpu);
 DECLARE_KERNELS_FB(geglu, cuda);
+DECLARE_KERNELS_FB(swiglu_clamped, cpu);
+DECLARE_KERNELS_FB(swiglu_clamped, cuda);
 
-#define GATED_UNIT(f)                                                                                                  \
+#define GATED_UNIT(f, of)                                                                                              \
     {                                                                                                                  \
         .name = #f, .typing = TYPING_LOCAL, .mixes = "2", .shape = gated_shape, .needs = {.bi_in = IN(0)},             \
-        .has_backward_input = true, .backward_over_in = true, .cost = cost_traffic,                                    \
+        .has_backward_input = true, .backward_over_in = true, .cost = cost_traffic, .rule = of,                        \
         .kernels = {[DEVICE_CPU] = KERNELS_FB(f, cpu), WITH_CUDA([DEVICE_CUDA] = KERNELS_FB(f, cuda))},                \
     }
 
-const struct op op_swiglu = GATED_UNIT(swiglu), op_geglu = GATED_UNIT(geglu);
+const struct op op_swiglu = GATED_UNIT(swiglu, RULE_NONE), op_geglu = GATED_UNIT(geglu, RULE_NONE),
+                op_swiglu_clamped = GATED_UNIT(swiglu_clamped, RULE_CLAMP);

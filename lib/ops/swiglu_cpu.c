@@ -7,6 +7,7 @@
 #include "lib/ops/swiglu.h"
 
 kernel CPU(swiglu_forward), CPU(swiglu_backward_input), CPU(geglu_forward), CPU(geglu_backward_input);
+kernel CPU(swiglu_clamped_forward), CPU(swiglu_clamped_backward_input);
 
 /* Elements per vector iteration. For bf16 a compiler would choose twice as many, and run out of registers. */
 enum { AT_ONCE = 64 / sizeof(real) };
@@ -69,6 +70,50 @@ static enum status backward_input(const struct call *call, enum gate gate) {
         elem *da = dx + 2 * r * K;
         if (gate == GELU) row_backward(GELU, a, a + K, dy + r * K, da, da + K, K, add);
         else row_backward(SILU, a, a + K, dy + r * K, da, da + K, K, add);
+    }
+    return OK;
+}
+
+/* ---- clamped; comparisons let NaN through ---- */
+static inline real at_most(real x, real limit) { return x > limit ? limit : x; }
+
+enum status CPU(swiglu_clamped_forward)(const struct call *call) {
+    const elem *x = call->in[0].data;
+    elem *y = call->out[0].data;
+    const struct shape *shape = &call->out[0].type->shape;
+    int64_t K = shape->axis[shape->n_axes - 1].n, R = shape_n(shape) / K;
+    real limit = (real)call->step->clamp.limit;
+#pragma omp parallel for
+    for (int64_t r = 0; r < R; r++) {
+        const elem *a = x + 2 * r * K, *u = a + K;
+#pragma omp simd simdlen(AT_ONCE)
+        for (int64_t k = 0; k < K; k++) {
+            real gate = at_most(load(a[k]), limit), up = -at_most(-at_most(load(u[k]), limit), limit);
+            y[r * K + k] = store(gate * logistic_of(SILU, (real)SWIGLU_CLAMPED_ALPHA * gate).s * (up + 1));
+        }
+    }
+    return OK;
+}
+
+enum status CPU(swiglu_clamped_backward_input)(const struct call *call) {
+    const elem *x = call->in[0].data, *dy = call->dout[0].data;
+    elem *dx = call->din[0].data;
+    const struct shape *shape = &call->out[0].type->shape;
+    int64_t K = shape->axis[shape->n_axes - 1].n, R = shape_n(shape) / K;
+    real limit = (real)call->step->clamp.limit, alpha = (real)SWIGLU_CLAMPED_ALPHA;
+    int add = accumulates(call, 0);
+#pragma omp parallel for
+    for (int64_t r = 0; r < R; r++) {
+        const elem *a = x + 2 * r * K, *u = a + K;
+        elem *da = dx + 2 * r * K, *du = da + K;
+#pragma omp simd simdlen(AT_ONCE)
+        for (int64_t k = 0; k < K; k++) {
+            real from_a = load(a[k]), from_u = load(u[k]), d = load(dy[r * K + k]);
+            real gate = at_most(from_a, limit), up = -at_most(-at_most(from_u, limit), limit);
+            struct logistic l = logistic_of(SILU, alpha * gate);
+            put(da + k, from_a > limit ? 0 : d * (up + 1) * l.s * (1 + alpha * gate * l.one_minus_s), add);
+            put(du + k, from_u > limit || from_u < -limit ? 0 : d * gate * l.s, add);
+        }
     }
     return OK;
 }

@@ -73,6 +73,13 @@ static void make_geglu(struct op_case *c, enum dtype d) {
     op_case_finish(c);
 }
 
+static void make_swiglu_clamped(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_swiglu_clamped, 1);
+    c->step.clamp.limit = 0.35;
+    op_case_input(c, op_type(d, "BT2K", s.B, s.T, 2, s.C));
+    op_case_finish(c);
+}
+
 /* Heads of an even number of channels, at most 256. T selects queries, or keys and values. */
 static void make_rope(struct op_case *c, enum dtype d) {
     int heads = 1 + s.C / 256, D = 2 * ((s.C / heads + 1) / 2);
@@ -199,6 +206,7 @@ static const struct { const char *name; op_case_maker *make; double (*longest_su
     {"mla_split", make_mla_split, gelu_sum, 0},
     {"mla_keys", make_mla_keys, gelu_sum, 0},
     {"mla_values", make_mla_values, gelu_sum, 0},
+    {"swiglu_clamped", make_swiglu_clamped, gelu_sum, 0},
 };
 
 static void check_op(int i) {
@@ -251,6 +259,7 @@ TEST(test_siblings_dropout) { check_drawn_shapes(11); }
 TEST(test_siblings_branch) { check_drawn_shapes(12); }
 TEST(test_siblings_rmsnorm_heads) { check_drawn_shapes(13); }
 TEST(test_siblings_geglu) { check_drawn_shapes(14); }
+TEST(test_siblings_swiglu_clamped) { check_drawn_shapes(18); }
 TEST(test_siblings_of_latent_attention) {
     for (int op = 15; op < 18; op++) check_drawn_shapes(op);
 }
@@ -280,5 +289,5 @@ TESTS(unit_test(test_siblings_layernorm), unit_test(test_siblings_gelu), unit_te
       unit_test(test_siblings_swiglu), unit_test(test_siblings_rope), unit_test(test_siblings_dropout_residual),
       unit_test(test_siblings_relu), unit_test(test_siblings_gelu_erf), unit_test(test_siblings_dropout),
       unit_test(test_siblings_branch), unit_test(test_siblings_rmsnorm_heads), unit_test(test_siblings_geglu),
-      unit_test(test_siblings_of_latent_attention),
+      unit_test(test_siblings_of_latent_attention), unit_test(test_siblings_swiglu_clamped),
       unit_test(test_siblings_of_long_rows), unit_test(test_siblings_of_many_rows))

@@ -9,6 +9,7 @@ static int n_hidden = 5;
 static const struct op *unit = &op_swiglu;
 static void make(struct op_case *c, enum dtype dtype) {
     op_case_start(c, unit, 1);
+    if (unit == &op_swiglu_clamped) c->step.clamp.limit = 0.35;
     op_case_input(c, op_type(dtype, "BT2K", 2, 7, 2, n_hidden));
     op_case_finish(c);
 }
@@ -83,6 +84,53 @@ TEST(test_geglu_is_its_formula) {
     op_case_free(&c);
 }
 
+/* At the limit the slope jumps: no number is there. */
+static void make_apart(struct op_case *c, enum dtype dtype) {
+    make(c, dtype);
+    double *x = c->in[0].data;
+    for (int64_t i = 0; i < type_n(c->in[0].type); i++)
+        if (fabs(fabs(x[i]) - 0.35) < 0.01) x[i] *= 1.1;
+}
+
+TEST(test_clamped_swiglu_gradient_is_the_slope) {
+    unit = &op_swiglu_clamped;
+    for (n_hidden = 5; n_hidden <= 77; n_hidden += 72) op_case_check_gradients(make_apart);
+    unit = &op_swiglu;
+}
+
+TEST(test_clamped_swiglu_in_every_precision) {
+    unit = &op_swiglu_clamped;
+    n_hidden = 77;
+    op_case_check_precisions(make, 16, 0);
+    op_case_check_aliases(make);
+    op_case_check_threads(make);
+    unit = &op_swiglu;
+}
+
+/* Against the formula in long double, inside of the limit, at it and outside: the gate has no lower limit. */
+TEST(test_clamped_swiglu_is_its_formula) {
+    struct op_case c;
+    enum { N = 2001 };
+    op_case_start(&c, &op_swiglu_clamped, 1);
+    c.step.clamp.limit = 7;
+    op_case_input(&c, op_type(FP64, "BT2K", 1, 1, 2, N));
+    op_case_finish(&c);
+    double *x = c.in[0].data, *y = c.out[0].data, *dy = c.dout[0].data, *dx = c.din[0].data;
+    for (int i = 0; i < N; i++) x[i] = (i - 1000) * 0.014, x[N + i] = (i * 7 % N - 1000) * 0.014, dy[i] = 1;
+    x[1500] = x[N + 1500] = 7, x[500] = x[N + 500] = -7;
+    op_case_run_all(&c);
+    for (int i = 0; i < N; i++) {
+        long double a = fminl(x[i], 7), u = fminl(fmaxl(x[N + i], -7), 7), s = 1 / (1 + expl(-1.702L * a));
+        assert_close(y[i], (double)(a * s * (u + 1)), 1e-13);
+        assert_close(dx[i], x[i] > 7 ? 0 : (double)((u + 1) * s * (1 + 1.702L * a * (1 - s))), 1e-13);
+        assert_close(dx[N + i], fabs(x[N + i]) > 7 ? 0 : (double)(a * s), 1e-13);
+    }
+    x[0] = x[N + 1] = NAN;
+    op_case_run(&c, ROW_FORWARD);
+    assert_true(y[0] != y[0] && y[1] != y[1]);
+    op_case_free(&c);
+}
+
 TEST(test_swiglu_far_out_is_the_product_or_zero) {
     struct op_case c;
     n_hidden = 3;
@@ -126,6 +174,7 @@ TEST(test_swiglu_refuses_what_has_no_halves) {
 TESTS(unit_test(test_swiglu_gradient_is_the_slope), unit_test(test_swiglu_in_every_precision),
       unit_test(test_geglu_gradient_is_the_slope), unit_test(test_geglu_in_every_precision),
       unit_test(test_geglu_is_its_formula), unit_test(test_swiglu_is_its_formula),
-      unit_test(test_swiglu_far_out_is_the_product_or_zero),
+      unit_test(test_clamped_swiglu_gradient_is_the_slope), unit_test(test_clamped_swiglu_in_every_precision),
+      unit_test(test_clamped_swiglu_is_its_formula), unit_test(test_swiglu_far_out_is_the_product_or_zero),
       unit_test(test_activations_by_name),
       unit_test(test_swiglu_refuses_what_has_no_halves))

@@ -37,6 +37,47 @@ int published_shape(const struct published *row, const struct shape *ours, int64
     return n + 1;
 }
 
-bool published_is_transposed(const struct published *row, const struct shape *ours) {
-    return strchr(row->axes, ' ') && row->axes[strlen(row->axes) - 1] != ours->axis[ours->n_axes - 1].tag;
+int published_order(const struct published *row, const struct shape *ours, int axis[MAX_AXES]) {
+    int n = 0;
+    bool same = true;
+    for (const char *c = row->axes; *c; c++) {
+        const struct axis *found = *c == ' ' ? NULL : shape_axis(ours, *c);
+        if (!found) continue;
+        axis[n++] = (int)(found - ours->axis);
+        same &= n == 1 || axis[n - 1] > axis[n - 2];
+    }
+    return same ? 0 : n;
+}
+
+/* Axes in the order of `to`: their lengths, and how far apart neighbors are in `from`. */
+struct walk {
+    int n;
+    int64_t length[MAX_AXES], stride[MAX_AXES];
+};
+
+static void copy(const struct walk *w, int axis, char **to, const char *from, int64_t bytes) {
+    if (axis == w->n) {
+        memcpy(*to, from, (size_t)bytes), *to += bytes;
+        return;
+    }
+    for (int64_t i = 0; i < w->length[axis]; i++) copy(w, axis + 1, to, from + i * w->stride[axis], bytes);
+}
+
+void published_permute(const struct published *row, const struct shape *ours, bool theirs, void *to, const void *from,
+                       int64_t bytes) {
+    int order[2][MAX_AXES], n = published_order(row, ours, order[1]), kept = 0;      /* of our memory; of theirs */
+    int64_t apart[MAX_AXES], step = bytes;
+    for (int i = 0; i < ours->n_axes; i++)
+        if (strchr(row->axes, ours->axis[i].tag)) order[0][kept++] = i;
+    struct walk w = {.n = n};
+    for (int i = n - 1; i >= 0; i--) {
+        int axis = order[theirs][i];
+        apart[axis] = step, step *= ours->axis[axis].n;
+    }
+    for (int i = 0; i < n; i++) {
+        int axis = order[!theirs][i];
+        w.length[i] = ours->axis[axis].n, w.stride[i] = apart[axis];
+    }
+    char *at = to;
+    copy(&w, 0, &at, from, bytes);
 }

@@ -124,7 +124,7 @@ int64_t llama_expert_ffn(const struct plan *plan) {
 static int mlp_half(struct builder *b, int layer, int x, double residual_std) {
     int h = norm_before(b, "norm2", "norm2.g", x);
     if (llama_has_experts(b->plan, layer)) {
-        const struct experts e = {llama_expert_ffn(b->plan), !llama_options(b->plan)->router_norm};
+        const struct experts e = {.units = llama_expert_ffn(b->plan), .raw = !llama_options(b->plan)->router_norm};
         h = norm_after(b, "post2", "post2.g", build_experts(b, &e, h, b->act, residual_std));
         return residual(b, "res2", NULL, h, x);
     }

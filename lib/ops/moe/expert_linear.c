@@ -184,3 +184,44 @@ const struct op op_expert_linear = {
     .cost = expert_linear_cost,
     .kernels = {[DEVICE_CPU] = EVERY_DTYPE(KERNELS), WITH_CUDA([DEVICE_CUDA] = EVERY_DTYPE(KERNELS))},
 };
+
+/* ---- bias ---- */
+struct expert_rows expert_rows(const struct call *call) {
+    const struct axis *x = call->in[0].type->shape.axis;
+    const struct type *b = call->weight[0].type;
+    int64_t E = b->shape.axis[0].n, K = type_n(b) / E;
+    if (!is_packed(call)) return (struct expert_rows){E, E, x[1].n * x[2].n, K, NULL};
+    return (struct expert_rows){E, x[1].n, x[2].n, K, call->in[1].data};
+}
+
+static enum status expert_bias_shape(const struct call *call, struct type out[MAX_OUT]) {
+    const struct type *x = call->in[0].type, *b = call->weight[0].type;
+    const int rows = 3, kept = b->shape.n_axes - 1;
+    const struct axis *experts = &b->shape.axis[0];
+    bool fits = kept >= 1 && x->shape.n_axes == rows + kept && x->shape.axis[1].tag == 'P' && experts->tag == 'E' &&
+                (is_packed(call) || axis_same(&x->shape.axis[0], experts));
+    for (int i = 0; fits && i < kept; i++) fits = axis_same(&x->shape.axis[rows + i], &experts[1 + i]);
+    if (!fits) return shape_refuse(call, "the bias is not one vector per expert, as wide as a row");
+    if (is_packed(call)) TRY(expect_counts(call, x->shape.axis, experts));
+    if (x->dtype != b->dtype) return shape_refuse(call, "input and bias have different dtypes");
+    *out = *x;
+    return OK;
+}
+
+DECLARE_KERNELS_FBW(expert_bias, cpu);
+DECLARE_KERNELS_FBW(expert_bias, cuda);
+
+const struct op op_expert_bias = {
+    .name = "expert_bias",
+    .typing = TYPING_LOCAL,
+    .shape = expert_bias_shape,
+    .needs = {.bw_in = IN(1)},
+    .no_grad_in = IN(1),
+    .forward_alias = ALIAS_IN_PLACE,
+    .backward_alias = ALIAS_VIEW,
+    .has_backward_input = true,
+    .has_backward_weight = true,
+    .cost = cost_traffic,
+    .kernels = {[DEVICE_CPU] = KERNELS_FBW(expert_bias, cpu),
+                WITH_CUDA([DEVICE_CUDA] = KERNELS_FBW(expert_bias, cuda))},
+};

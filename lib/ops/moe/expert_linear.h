@@ -13,9 +13,31 @@
  * The size of a product then depends on the data; scratch and cost are those of full boxes. On a GPU the host does not
  * have the counts, and one kernel of our own makes all products (packed_product.h).
  *
+ * expert_bias adds a vector of each expert to its rows: y = x + b[e]     dx = dy     db[e] += sum over its rows of dy
+ *
+ * in[0] x (E, P, R, ...)   in[1] counts, as above   out[0] y, the same type   weight[0] b (E, ...)
+ *
+ * An empty place gets the bias, too, but no token reads it, and its dy is zero. A packed row of no expert stays zero.
+ *
  * Source: Lepikhin et al. 2020, "GShard". */
 #pragma once
 
 #include "lib/ops/op.h"
 
-extern const struct op op_expert_linear;
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const struct op op_expert_linear, op_expert_bias;
+
+/** Rows of expert_bias: of E experts, in `boxes` boxes of `rows` rows of K numbers. counts (boxes, E): rows of each
+ *  expert in a box; NULL: all, of the expert with the box's number. */
+struct expert_rows {
+    int64_t E, boxes, rows, K;
+    const int32_t *counts;
+};
+struct expert_rows expert_rows(const struct call *);
+
+#ifdef __cplusplus
+}
+#endif

@@ -10,6 +10,11 @@ static enum status moe_logits_shape(const struct call *call, struct type out[MAX
     if (w->shape.n_axes != 2 || !axis_same(&w->shape.axis[1], &x->shape.axis[2]))
         return shape_refuse(call, "the weight is not one row of channels per expert");
     if (w->dtype != dtype_accumulator(x->dtype)) return shape_refuse(call, "the weight is not kept in full precision");
+    if (call->step->n_weight > 1) {
+        const struct type *b = call->weight[1].type;
+        if (b->shape.n_axes != 1 || !axis_same(&b->shape.axis[0], &w->shape.axis[0]) || b->dtype != w->dtype)
+            return shape_refuse(call, "the bias is not one number per expert, of the weight's dtype");
+    }
     out[0] = *x;
     out[0].dtype = w->dtype;
     out[0].shape.axis[2] = w->shape.axis[0];

@@ -12,13 +12,13 @@ static struct sizes sizes_of(const struct call *call) {
 
 enum status CPU(moe_logits_forward)(const struct call *call) {
     const elem *x = call->in[0].data;
-    const real *w = call->weight[0].data;
+    const real *w = call->weight[0].data, *b = call->step->n_weight > 1 ? call->weight[1].data : NULL;
     real *logits = call->out[0].data;
     struct sizes s = sizes_of(call);
 #pragma omp parallel for
     for (int64_t r = 0; r < s.R; r++)
         for (int64_t e = 0; e < s.E; e++)
-            logits[r * s.E + e] = SUM_OVER(c, s.C, load(x[r * s.C + c]) * w[e * s.C + c]);
+            logits[r * s.E + e] = SUM_OVER(c, s.C, load(x[r * s.C + c]) * w[e * s.C + c]) + (b ? b[e] : 0);
     return OK;
 }
 
@@ -52,5 +52,10 @@ enum status CPU(moe_logits_backward_weight)(const struct call *call) {
                 for (int64_t c = 0; c < n; c++) sum[c] += dlogits[r * s.E + e] * load(x[r * s.C + first + c]);
             grad_add(&call->dweight[0], e * s.C + first, sum, n);
         }
+    for (int64_t e = 0; e < s.E && call->step->n_weight > 1; e++) {
+        real sum = 0;
+        for (int64_t r = 0; r < s.R; r++) sum += dlogits[r * s.E + e];
+        grad_add(&call->dweight[1], e, &sum, 1);
+    }
     return OK;
 }

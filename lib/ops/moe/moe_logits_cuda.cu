@@ -1,7 +1,7 @@
 /* logits = x W^T for a few rows of W. See moe_logits.h. No library has this product, because x and W have different
  * types. A tile is TOKENS x EXPERTS, so that each x that is loaded serves EXPERTS products, and each weight TOKENS. In
  * forward a warp's lanes hold different channels of one sum, in backward_input different results; dW is a column sum
- * over the tokens for each expert (columns_cuda.h). */
+ * over the tokens for each expert (columns_cuda.h), and db a sum by one block. */
 #include "lib/ops/columns_cuda.h"
 #include "lib/ops/moe/moe_logits.h"
 
@@ -18,7 +18,7 @@ static struct sizes sizes_of(const struct call *call) {
 
 /* Tokens r .. r + TOKENS-1, experts e .. e + EXPERTS-1. If there are fewer, the last one is read again. */
 __global__ static void __launch_bounds__(ROW_THREADS)
-moe_logits_forward_tile_per_warp(real *logits, const elem *x, const real *w, struct sizes s) {
+moe_logits_forward_tile_per_warp(real *logits, const elem *x, const real *w, const real *b, struct sizes s) {
     int lane = threadIdx.x % 32, e = (int)blockIdx.y * EXPERTS;
     FOR_ROWS_OF_WARP(tile, (s.R + TOKENS - 1) / TOKENS) {
         int64_t r = tile * TOKENS;
@@ -33,7 +33,8 @@ moe_logits_forward_tile_per_warp(real *logits, const elem *x, const real *w, str
         for (int i = 0; i < TOKENS; i++)
             for (int j = 0; j < EXPERTS; j++) {
                 real logit = warp_sum(sum[i][j]);
-                if (lane == 0 && r + i < s.R && e + j < s.E) logits[(r + i) * s.E + e + j] = logit;
+                if (lane == 0 && r + i < s.R && e + j < s.E)
+                    logits[(r + i) * s.E + e + j] = b ? logit + b[e + j] : logit;
             }
     }
 }
@@ -75,13 +76,25 @@ moe_logits_backward_weight_slices(real *partial, const elem *x, const real *dlog
     }
 }
 
+/* A block for each expert. The gradient's dtype is that of b, real. */
+__global__ static void __launch_bounds__(SUM_THREADS)
+moe_logits_backward_bias_block_per_expert(real *db, const real *dlogits, struct sizes s) {
+    __shared__ real shared[32];
+    int e = (int)blockIdx.x;
+    real sum = 0;
+    for (int64_t r = threadIdx.x; r < s.R; r += SUM_THREADS) sum += dlogits[r * s.E + e];
+    sum = block_sum(sum, shared);
+    if (threadIdx.x == 0) db[e] += sum;
+}
+
 /* ---- launchers ---- */
 
 enum status CUDA(moe_logits_forward)(const struct call *call) {
     struct sizes s = sizes_of(call);
     dim3 grid(row_grid(ceil_div(s.R, TOKENS)), (unsigned)ceil_div(s.E, EXPERTS));
     return LAUNCHED(moe_logits_forward_tile_per_warp, grid, ROW_THREADS, 0, stream_of(call), (real *)call->out[0].data,
-                    (const elem *)call->in[0].data, (const real *)call->weight[0].data, s);
+                    (const elem *)call->in[0].data, (const real *)call->weight[0].data,
+                    call->step->n_weight > 1 ? (const real *)call->weight[1].data : NULL, s);
 }
 
 enum status CUDA(moe_logits_backward_input)(const struct call *call) {
@@ -99,5 +112,8 @@ enum status CUDA(moe_logits_backward_weight)(const struct call *call) {
     dim3 grid((unsigned)ceil_div(s.C, WARP_COLUMNS), (unsigned)n_slices, (unsigned)ceil_div(s.E, EXPERTS));
     TRY(LAUNCHED(moe_logits_backward_weight_slices, grid, SUM_THREADS, 0, stream_of(call), (real *)call->work, x,
                  (const real *)call->dout[0].data, s, packs(s.C, x, NULL, NULL, NULL)));
-    return columns_finish(call, 1, n_slices, EC);
+    TRY(columns_finish(call, 1, n_slices, EC));
+    if (call->step->n_weight < 2) return OK;
+    return LAUNCHED(moe_logits_backward_bias_block_per_expert, (unsigned)s.E, SUM_THREADS, 0, stream_of(call),
+                    (real *)call->dweight[1].data, (const real *)call->dout[0].data, s);
 }

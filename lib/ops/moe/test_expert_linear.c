@@ -173,7 +173,67 @@ TEST(test_packed_expert_linear_costs_full_boxes) {
     op_case_free(&c);
 }
 
-TESTS(unit_test(test_expert_linear_gradient_is_the_slope), unit_test(test_expert_linear_in_every_precision),
+/* ---- biases ---- */
+
+static void make_bias(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_expert_bias, 1);
+    op_case_input(c, op_type(dtype, "EPR2F", 3, 2, 5, 2, n_out));
+    op_case_weight(c, op_type(dtype, "E2F", 3, 2, n_out));
+    op_case_finish(c);
+}
+static void make_packed_bias(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_expert_bias, 1);
+    op_case_input(c, op_type(dtype, "EPRC", 1, BOXES, BOX, n_out));
+    op_case_input(c, op_type(INT32, "EPN", 1, BOXES, EXPERTS));
+    op_case_weight(c, op_type(dtype, "EC", EXPERTS, n_out));
+    op_case_finish(c);
+    memcpy(c->in[1].data, COUNTS, sizeof COUNTS);
+}
+
+TEST(test_expert_bias_gradient_is_the_slope) {
+    n_out = 5;
+    op_case_check_gradients(make_bias);
+    op_case_check_gradients(make_packed_bias);
+}
+
+TEST(test_expert_bias_in_every_precision) {
+    for (n_out = 5; n_out <= 152; n_out += 147) {
+        op_case_check_precisions(make_bias, 10, 0);
+        op_case_check_precisions(make_packed_bias, 2 * BOX, 0);
+        op_case_check_siblings(make_bias, 10, 0);
+        op_case_check_siblings(make_packed_bias, 2 * BOX, 0);
+        op_case_check_aliases(make_packed_bias);
+        op_case_check_threads(make_packed_bias);
+    }
+}
+
+/* A row has its expert's bias, one of no expert has none. */
+TEST(test_packed_rows_have_their_experts_bias) {
+    struct op_case c;
+    n_out = 3;
+    make_packed_bias(&c, FP64);
+    op_case_run(&c, ROW_FORWARD);
+    const double *x = c.in[0].data, *y = c.out[0].data, *b = c.weight[0].data;
+    static const int expert[BOXES * BOX] = {0, 0, 2, 2, 2, 3, 2, 2, 2, 2, 2, 2};
+    for (int i = 0; i < BOXES * BOX * 3; i++)
+        assert_close(y[i], expert[i / 3] < 3 ? x[i] + b[expert[i / 3] * 3 + i % 3] : x[i], 0);
+    op_case_free(&c);
+}
+
+TEST(test_expert_bias_refuses) {
+    struct type x = op_type(FP32, "EPRC", 4, 1, 2, 8), b = op_type(FP32, "EC", 2, 8), out[MAX_OUT];
+    struct step step = {.op = &op_expert_bias, .n_in = 1, .n_out = 1, .n_weight = 1};
+    struct call call = {.step = &step, .in = {{NULL, &x}}, .weight = {{NULL, &b}}};
+    assert_fails(op_expert_bias.shape(&call, out), E_CONFIG, "expert_bias", "one vector per expert", "E 4", "E 2");
+    b = op_type(FP32, "EC", 4, 7);
+    assert_fails(op_expert_bias.shape(&call, out), E_CONFIG, "expert_bias", "as wide as a row");
+    b = op_type(BF16, "EC", 4, 8);
+    assert_fails(op_expert_bias.shape(&call, out), E_CONFIG, "expert_bias", "different dtypes");
+}
+
+TESTS(unit_test(test_expert_bias_gradient_is_the_slope), unit_test(test_expert_bias_in_every_precision),
+      unit_test(test_packed_rows_have_their_experts_bias), unit_test(test_expert_bias_refuses),
+      unit_test(test_expert_linear_gradient_is_the_slope), unit_test(test_expert_linear_in_every_precision),
       unit_test(test_each_expert_is_a_linear_layer), unit_test(test_expert_linear_counts_every_place),
       unit_test(test_expert_linear_refuses), unit_test(test_packed_expert_linear_gradient_is_the_slope),
       unit_test(test_packed_expert_linear_in_every_precision), unit_test(test_packed_expert_linear_equals_its_sibling),

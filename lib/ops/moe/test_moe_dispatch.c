@@ -105,18 +105,28 @@ static void make(struct op_case *c, enum dtype dtype) {
     op_case_finish(c);
 }
 
+static void make_with_bias(struct op_case *c, enum dtype dtype) {
+    op_case_start(c, &op_moe_logits, 1);
+    op_case_input(c, op_type(dtype, "BTC", 2, 7, n_channels_moe_logits));
+    op_case_weight(c, op_type(dtype_accumulator(dtype), "EC", 3, n_channels_moe_logits));
+    op_case_weight(c, op_type(dtype_accumulator(dtype), "E", 3));
+    op_case_finish(c);
+}
+
 TEST(test_moe_logits_gradient_is_the_slope) {
     n_channels_moe_logits = 5;
     op_case_check_gradients(make);
     n_channels_moe_logits = 77;
     op_case_check_gradients(make);
+    op_case_check_gradients(make_with_bias);
 }
 
 /* The longest sum is over 77 channels. */
 TEST(test_moe_logits_in_every_precision) {
     n_channels_moe_logits = 77;
     op_case_check_precisions(make, 77, 0);
-    op_case_check_threads(make);
+    op_case_check_precisions(make_with_bias, 78, 0);
+    op_case_check_threads(make_with_bias);
 }
 
 /* In bf16 the product of two numbers of 8 bits is exact in fp32, and is not rounded to bf16. */
@@ -141,6 +151,9 @@ TEST(test_moe_logits_refuses) {
     assert_fails(op_moe_logits.shape(&call, out), E_CONFIG, "moe_logits", "full precision", "bf16");
     w = op_type(FP32, "EC", 3, 7);
     assert_fails(op_moe_logits.shape(&call, out), E_CONFIG, "moe_logits", "row of channels", "C 7");
+    struct type b = op_type(FP32, "E", 4);
+    w = op_type(FP32, "EC", 3, 8), step.n_weight = 2, call.weight[1].type = &b;
+    assert_fails(op_moe_logits.shape(&call, out), E_CONFIG, "moe_logits", "one number per expert");
 }
 
 TESTS(unit_test(test_dispatch_and_combine_have_the_slope_as_gradient),

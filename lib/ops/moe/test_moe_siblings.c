@@ -25,6 +25,13 @@ static void make_moe_logits(struct op_case *c, enum dtype d) {
     op_case_weight(c, op_type(dtype_accumulator(d), "EC", (int)s.rule.experts, s.C));
     op_case_finish(c);
 }
+static void make_moe_logits_with_bias(struct op_case *c, enum dtype d) {
+    op_case_start(c, &op_moe_logits, 1);
+    op_case_input(c, tokens_type(d, 'C', s.C));
+    op_case_weight(c, op_type(dtype_accumulator(d), "EC", (int)s.rule.experts, s.C));
+    op_case_weight(c, op_type(dtype_accumulator(d), "E", (int)s.rule.experts));
+    op_case_finish(c);
+}
 static double logits_sum(void) { return fmax(fmax(s.C, s.rule.experts), n_tokens()); }
 
 static void make_expert_linear(struct op_case *c, enum dtype d) {
@@ -108,10 +115,14 @@ TEST(test_siblings_of_a_long_group) {
     s.rule = (struct moe_rule){.experts = 3, .k = 2, .group = 300, .places = 150, .aux = 0.3, .z = 0.1};
     op_case_check_siblings(make_moe_route, route_sum(), 0);
     op_case_check_siblings(make_moe_logits, logits_sum(), 0);
+    op_case_check_siblings(make_moe_logits_with_bias, logits_sum(), 0);
     op_case_check_siblings(make_moe_dispatch, combine_sum(), 0);
 }
 
-TEST(test_siblings_moe_logits) { check(make_moe_logits, logits_sum); }
+TEST(test_siblings_moe_logits) {
+    check(make_moe_logits, logits_sum);
+    check(make_moe_logits_with_bias, logits_sum);
+}
 TEST(test_siblings_moe_route) { check(make_moe_route, route_sum); }
 TEST(test_siblings_expert_linear) { check(make_expert_linear, expert_sum); }
 TEST(test_siblings_moe_dispatch) { check(make_moe_dispatch, combine_sum); }

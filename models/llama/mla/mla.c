@@ -123,7 +123,7 @@ enum status mla_check(const struct plan *p, const struct mla_options *o, const s
     if (others)
         return FAIL(E_CONFIG, "latent attention (kv-lora-rank=%" PRId64 ") has norms of its own, and no biases; use "
                     "--qk-norm none --attention-bias none", o->kv_lora_rank);
-    if (o->mscale_all_dim > 0 && rule->scaling != ROPE_YARN)
+    if (o->mscale_all_dim > 0 && rule->scaling < ROPE_YARN)
         return FAIL(E_CONFIG, "mscale-all-dim=%g is of yarn, which does not slow these positions; use --rope-scaling "
                     "yarn:FACTOR:CONTEXT, or leave mscale-all-dim out", o->mscale_all_dim);
     if (p->sums != PLAN_SUMS_FIXED) return OK;
