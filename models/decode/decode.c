@@ -101,7 +101,7 @@ static int maker_of(const struct program *p, int at, int slot) {
 
 /* The steps of a layer with latents, and what they become (lib/ops/mla.h). N + U rows of each head are in W:
  *
- *   kv.b   linear      c W -> n v               absorb      q W -> q.absorbed
+ *   heads  linear      c W -> n v               absorb      q W -> q.absorbed
  *   kv     mla_keys    n v, s -> k v            attention   q.absorbed, c, s over the cache -> att.latent
  *   att    attention   q, k v -> y              expand      att.latent W -> u
  *   values mla_values  y -> u                   removed; without padding there is none, and u is y */

@@ -72,14 +72,14 @@ int mla_queries(struct builder *b, const struct mla_options *o, const struct rop
     int64_t before = plan_head_dim(b->plan) - o->rope_head_dim;
     if (!o->q_lora_rank) return turn(b, rule, "q.turned", linear(b, o, "q", "q.w", "HDC", h), before);
     int c = norm(b, o, "q.a.norm", "q.a.norm.g", "Q", linear(b, o, "q.a", "q.a.w", "QC", h));
-    return turn(b, rule, "q.turned", linear(b, o, "q.b", "q.b.w", "HDQ", c), before);
+    return turn(b, rule, "q.turned", linear(b, o, "q.heads", "q.b.w", "HDQ", c), before);
 }
 
 int mla_keys_and_values(struct builder *b, const struct mla_options *o, const struct rope_rule *rule, int h) {
     int c = move(b, o, &op_mla_split, "latent", linear(b, o, "kv.a", "kv.a.w", "AC", h), NONE), key = last(b)->out[1];
     c = norm(b, o, "kv.a.norm", "kv.a.norm.g", "L", c);
     key = turn(b, rule, "k.turned", key, 0);
-    return move(b, o, &op_mla_keys, "kv", linear(b, o, "kv.b", "kv.b.w", "JWL", c), key);
+    return move(b, o, &op_mla_keys, "kv", linear(b, o, "kv.heads", "kv.b.w", "JWL", c), key);
 }
 
 int mla_outputs(struct builder *b, const struct mla_options *o, const struct rope_rule *rule, int y) {

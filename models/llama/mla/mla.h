@@ -61,9 +61,9 @@ struct mla_options {
     {"h%d.kv.a.norm.g", {attn "kv_a_layernorm.weight"}, "L"}, \
     {"h%d.kv.b.w", {attn "kv_b_proj.weight"}, "JW L"}, \
     {"h%d.q.a", {attn "q_a_proj"}, "B T Q"}, \
-    {"h%d.q.b", {attn "q_b_proj"}, "B T HD"}, \
+    {"h%d.q.heads", {attn "q_b_proj"}, "B T HD"}, \
     {"h%d.kv.a", {attn "kv_a_proj_with_mqa"}, "B T A"}, \
-    {"h%d.kv.b", {attn "kv_b_proj"}, "B T JW"}
+    {"h%d.kv.heads", {attn "kv_b_proj"}, "B T JW"}
 
 /** Refuse sizes that do not fit. others: the model has other norms of queries, or biases. @errors E_CONFIG
  *  @collective{none} */

@@ -310,6 +310,23 @@ TEST(test_mla_steps_are_the_references) {
     program_fini(&program);
 }
 
+/* Another project's name of a slot is that of a module, with samples, and not of a param: the oracle records both. */
+TEST(test_mla_slots_have_names_of_their_own) {
+    struct plan p = padded_plan();
+    struct program program;
+    int found = 0, layer;
+    p.layers = 1;
+    program_init(&program);
+    assert_ok(llama_build(&p, &program));
+    for (int i = 0; i < program.n_slots; i++) {
+        const struct published *row = published_find(llama_published, program.slots[i].name, &layer);
+        if (row) assert_int_equal(row->axes[0], 'B');
+        found += row && strstr(row->theirs[0], "_b_proj");
+    }
+    assert_int_equal(found, 2);
+    program_fini(&program);
+}
+
 static enum status build_with(const char *option, double value) {
     struct plan p = padded_plan();
     struct program program;
@@ -410,7 +427,8 @@ TESTS(unit_test(test_mla_moves_have_their_slopes),
       unit_test(test_rope_turns_neighbors_behind_the_first_channels),
       unit_test(test_mla_costs_its_formula_and_the_padding), unit_test(test_mla_params_are_counted),
       unit_test(test_tp_enters_behind_the_latents), unit_test(test_types_of_a_shared_input),
-      unit_test(test_mla_steps_are_the_references), unit_test(test_impossible_latents_are_refused),
+      unit_test(test_mla_steps_are_the_references),
+      unit_test(test_mla_slots_have_names_of_their_own), unit_test(test_impossible_latents_are_refused),
       unit_test(test_every_layout_of_latent_attention_equals_serial_fp64),
       unit_test(test_every_layout_of_latents_without_padding_equals_serial_fp64),
       unit_test(test_latents_with_other_products_equal_serial))
