@@ -74,9 +74,11 @@ static int compare(const char *folder, struct kept serial[STEPS], const char *la
     return different;
 }
 
-static void folder_of(const char *arch, int i, char path[512]) {
+/* Another one each time. */
+static void new_folder(char path[512]) {
+    static int n;
     char name[32];
-    snprintf(name, sizeof name, "recorded-%s-%d", arch, i);
+    snprintf(name, sizeof name, "recorded-%d", n++);
     snprintf(path, 512, "%s", test_path(name));
     (void)comm_broadcast(group_world(), path, 512, UINT8, 0);
 }
@@ -88,7 +90,7 @@ static bool try_layouts(const struct plan *serial_plan, int n) {
         struct plan p = layout_in_company(*serial_plan, i);
         char folder[512], make[600];
         p.micro_batch = 2;
-        folder_of(serial_plan->arch->name, i, folder);
+        new_folder(folder);
         snprintf(make, sizeof make, "mkdir -p %s", folder);
         if (comm_is_rank_0()) ok = system(make) == 0;
         ok = agree_all(ok) && record(&p, comm_world_size(), folder, NULL) == OK;
@@ -111,6 +113,19 @@ TEST(test_a_llama_too) {
     p.loss_chunk = 0;
     bool ok = recipe_arch(&p, "llama") == OK;
     m->kv_heads = 4, m->ffn = 24, m->tie = 0, m->dropout = 0;
+    assert_true(ok && try_layouts(&p, 6));
+}
+
+/* Outputs of latents' products have the names of a Llama's biases. */
+TEST(test_latents_too) {
+    struct plan p = parity_plan();
+    struct model_options *m = model_options(&p);
+    p.loss_chunk = 0;
+    bool ok = recipe_arch(&p, "llama") == OK;
+    m->ffn = 24, m->head_dim = 6, m->tie = 0, m->dropout = 0;
+    plan_set_number(&p, "kv-lora-rank", 12);
+    plan_set_number(&p, "q-lora-rank", 14);
+    plan_set_number(&p, "rope-head-dim", 2);
     assert_true(ok && try_layouts(&p, 6));
 }
 
@@ -185,5 +200,6 @@ TEST(test_a_reference_whose_fp16_overflows_has_no_scale_of_it) {
 }
 
 TESTS(unit_test(test_every_company_records_what_one_rank_does), unit_test(test_a_llama_too),
-      unit_test(test_the_order_has_every_name_once), unit_test(test_a_model_that_others_do_not_have_is_refused),
+      unit_test(test_latents_too), unit_test(test_the_order_has_every_name_once),
+      unit_test(test_a_model_that_others_do_not_have_is_refused),
       unit_test(test_a_reference_whose_fp16_overflows_has_no_scale_of_it))
