@@ -16,6 +16,25 @@ from recorder import Reference
 DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.float32, "fp16": torch.float32}
 
 
+# Of a Llama whose parameters are DTensors, sharded over a mesh: TENSOR_BUGS, and plant_shards for those in weights.
+TENSOR_BUGS = {
+    "no-reduce": "layer 1's MLP does not sum over ranks what its second matrix gives",
+    "vocabulary": "a rank's rows of the embedding are shifted by one",
+    "heads": "ranks have each other's heads of keys",
+    "local-norm": "each rank clips by the norm of its own shards",
+    "norm-twice": "squares are summed over ranks, also of what all ranks have",
+}
+
+
+def plant_shards(bug, model, mesh):
+    rows, keys = model.model.embed_tokens.weight, model.model.layers[1].self_attn.k_proj.weight
+    with torch.no_grad():
+        if bug == "vocabulary":
+            rows.to_local().copy_(rows.to_local().roll(1, 0))
+        if bug == "heads":
+            keys.to_local().copy_(keys.full_tensor().chunk(mesh.size())[(mesh.get_local_rank() + 1) % mesh.size()])
+
+
 def start(doc, bugs, micro_batch=2, dtypes=("fp64", "fp32", "bf16"), **choices):
     """The arguments, with the reference, and rank of ranks. choices: further options, each with what it may be."""
     a = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -62,16 +81,36 @@ def blocks_of(model):
     return model.base_model.h if hasattr(model.base_model, "h") else model.base_model.layers
 
 
-def own_microbatches(a, recorder, tokens, targets):
-    """This rank's share of the batch, r B/n and on of rank r of n, by parts: tokens, targets, parts left, all parts."""
-    own = len(tokens) // a.ranks
+def own_microbatches(a, recorder, tokens, targets, replica=None, replicas=None, scale=None):
+    """The share of replica r of n of the batch, r B/n and on, by parts: tokens, targets, parts left, all parts. Each
+    rank is a replica, unless these are given. scale: as of recorder.samples, if another than 1 / n."""
+    replica, replicas = (a.rank, a.ranks) if replicas is None else (replica, replicas)
+    own = len(tokens) // replicas
     parts = own // a.micro_batch
     for i in range(parts):
-        at = a.rank * own + i * a.micro_batch
-        recorder.samples(at, a.micro_batch, 1 / a.ranks)
+        at = replica * own + i * a.micro_batch
+        recorder.samples(at, a.micro_batch, scale or 1 / replicas)
         first = i * a.micro_batch if a.plant == "same-samples" else at
         rows = slice(first, first + a.micro_batch)
         yield tokens[rows], targets[rows], parts - 1 - i, parts
+
+
+def backward_of(a, model, loss_of=loss_of):
+    """For steps: forward and backward of a part of the loss of these samples, which it returns."""
+    def train(tokens, targets, part):
+        with autocast(a):
+            loss = loss_of(model, tokens, targets) * part
+        loss.backward()
+        return loss.detach()
+    return train
+
+
+def steps(a, recorder, optimizer, train, *share):
+    """Each step's number, and the rank's loss, when its gradients are there. share: replica, replicas, scale, as
+    own_microbatches has them."""
+    for n, batch in enumerate(a.reference.batches()):
+        optimizer.zero_grad()
+        yield n, sum(train(x, y, 1 / parts) for x, y, _, parts in own_microbatches(a, recorder, *batch, *share))
 
 
 def sum_over_ranks(x, group=None):

@@ -5,6 +5,7 @@
 Each rank has some of the experts, whole; --ep ranks together have all of them, and more such groups are replicas, whose
 experts FSDP shards again. --tp 2: two ranks share a batch and the rest of the model; all_reduce needs --ep to be the
 same. transformers stacks the experts, and gate and up above each other: they are taken apart here."""
+import functools
 import types
 
 import torch
@@ -12,7 +13,7 @@ import transformers.distributed.expert_parallel as ep
 from torch.distributed.tensor import DTensor, Shard
 from transformers.distributed import DistributedConfig
 
-from adapter import DTYPES, autocast, cross_entropy, finish_step, norm_of, start, sum_over_ranks
+from adapter import DTYPES, backward_of, cross_entropy, finish_step, norm_of, start, steps, sum_over_ranks
 from recorder import Recorder, piece_of
 
 SHARDED = ("q_proj", "k_proj", "v_proj")                # by --tp, along channels
@@ -106,22 +107,12 @@ def main():
     replicas = a.ranks // a.tp
     model, recorder = load(a, replicas)
     optimizer = optimizer_of(a, model)
-    own = a.reference.global_batch // replicas
-    start_at = a.rank // a.tp * own
-    for n, (tokens, targets) in enumerate(a.reference.batches()):
-        optimizer.zero_grad()
-        total = 0.0
-        for first in range(start_at, start_at + own, a.micro_batch):
-            rows = slice(first, first + a.micro_batch)
-            recorder.samples(first, a.micro_batch, 1 / replicas)
-            with autocast(a):
-                loss = loss_of(a, model, tokens[rows], targets[rows]) * a.micro_batch / own
-            loss.backward()
-            total += loss.detach()
+    train = backward_of(a, model, functools.partial(loss_of, a))
+    for n, loss in steps(a, recorder, optimizer, train, a.rank // a.tp, replicas):
         recorder.gradients()
         norm = norm_of([p.grad.to_local() if a.plant == "own-norm" and p.dim() == 3 else p.grad
                         for p in model.parameters()])
-        finish_step(a, recorder, optimizer, n, sum_over_ranks(total) / a.ranks, norm)
+        finish_step(a, recorder, optimizer, n, sum_over_ranks(loss) / a.ranks, norm)
 
 
 if __name__ == "__main__":

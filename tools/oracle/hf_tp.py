@@ -8,31 +8,21 @@ import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 
-from adapter import DTYPES, autocast, finish_step, loss_of, norm_of, start, sum_over_ranks
+from adapter import (DTYPES, TENSOR_BUGS, backward_of, finish_step, norm_of, plant_shards, start, steps,
+                     sum_over_ranks)
 from recorder import Recorder
 
 SHARDED = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj")      # along channels, between their hooks
-BUGS = {
-    "no-reduce": "layer 1's MLP does not sum over ranks what its second matrix gives",
-    "vocabulary": "a rank's rows of the embedding are shifted by one",
-    "heads": "ranks have each other's heads of keys",
-    "local-norm": "each rank clips by the norm of its own shards",
-    "norm-twice": "squares are summed over ranks, also of what all ranks have",
+BUGS = TENSOR_BUGS | {
     "norms-drift": "one rank updates a norm of layer 1 with a gradient of its own",
     "world": "gradients are divided by the ranks, which all have the whole batch",
 }
 
 
 def plant(bug, model, mesh):
-    layer, index, n = model.model.layers[1], mesh.get_local_rank(), mesh.size()
-    with torch.no_grad():
-        rows, keys = model.model.embed_tokens.weight, layer.self_attn.k_proj.weight
-        if bug == "vocabulary":
-            rows.to_local().copy_(rows.to_local().roll(1, 0))
-        if bug == "heads":
-            keys.to_local().copy_(keys.full_tensor().chunk(n)[(index + 1) % n])
+    plant_shards(bug, model, mesh)
     if bug == "no-reduce":
-        down = layer.mlp.down_proj
+        down = model.model.layers[1].mlp.down_proj
         down.forward = lambda x: torch.nn.functional.linear(x, down.weight.to_local())
 
 
@@ -60,23 +50,14 @@ def main():
                                       if name.endswith(SHARDED) else x)
     plant(a.plant, model, mesh)
     optimizer = reference.optimizer(model.parameters(), foreach=False)
-    for n, (tokens, targets) in enumerate(reference.batches()):
-        optimizer.zero_grad()
-        total = 0.0
-        for first in range(0, len(tokens), a.micro_batch):
-            rows = slice(first, first + a.micro_batch)
-            recorder.samples(first, a.micro_batch)
-            with autocast(a):
-                loss = loss_of(model, tokens[rows], targets[rows]) * a.micro_batch / len(tokens)
-            loss.backward()
-            total += loss.detach()
+    for n, loss in steps(a, recorder, optimizer, backward_of(a, model), 0, 1):
         for p in model.parameters() if a.plant == "world" else []:
             p.grad /= a.ranks
         recorder.gradients()
         norm = total_norm(a.plant, [p.grad for p in model.parameters()])
         if a.plant == "norms-drift" and a.rank == 1:
             model.model.layers[1].input_layernorm.weight.grad *= -1
-        finish_step(a, recorder, optimizer, n, sum_over_ranks(total) / a.ranks, norm)
+        finish_step(a, recorder, optimizer, n, sum_over_ranks(loss) / a.ranks, norm)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor.experimental import context_parallel
 from torch.distributed.tensor.experimental._context_parallel import _attention as ring
 
-from adapter import DTYPES, autocast, blocks_of, cross_entropy, finish_step, norm_of, start, sum_over_ranks
+from adapter import DTYPES, autocast, blocks_of, cross_entropy, finish_step, norm_of, start, steps, sum_over_ranks
 from recorder import Recorder
 
 BUGS = {
@@ -93,7 +93,8 @@ class PartsRecorder(Recorder):
             super().keep(name, piece, [first[0], at, 0], [of[0], self.positions, of[2]])
 
 
-def loss_of(a, model, mesh, tokens, targets):
+def train(a, model, mesh, tokens, targets, part):
+    """Forward, and backward, which needs the ring, too."""
     positions = torch.arange(tokens.shape[1]).expand_as(tokens).clone()
     tokens, y = tokens.clone(), targets.clone()
     buffers = [tokens, y, positions]                    # are made into parts, in place
@@ -105,8 +106,9 @@ def loss_of(a, model, mesh, tokens, targets):
         if a.plant == "targets-in-order":
             y = targets.chunk(mesh.size(), 1)[mesh.get_local_rank()]
         with autocast(a):
-            loss = cross_entropy(model(input_ids=tokens, position_ids=positions, use_cache=False).logits, y)
-        yield loss      # backward needs the ring, too
+            loss = cross_entropy(model(input_ids=tokens, position_ids=positions, use_cache=False).logits, y) * part
+        loss.backward()
+    return loss.detach()
 
 
 def shard(a, model, mesh):
@@ -127,23 +129,14 @@ def main():
     use_ring(a, model)
     shard(a, model, mesh)
     optimizer = reference.optimizer(model.parameters(), foreach=False)
-    own = reference.global_batch // a.dp
-    start_at = mesh.get_local_rank("dp") * own
-    for n, (tokens, targets) in enumerate(reference.batches()):
-        optimizer.zero_grad()
-        total = 0.0
-        for first in range(start_at, start_at + own, a.micro_batch):
-            rows = slice(first, first + a.micro_batch)
-            recorder.samples(first, a.micro_batch, 1 / a.ranks)
-            for loss in loss_of(a, model, cp, tokens[rows], targets[rows]):
-                (loss * a.micro_batch / own).backward()
-            total += loss.detach() * a.micro_batch / own
+    replica = mesh.get_local_rank("dp")
+    for n, loss in steps(a, recorder, optimizer, functools.partial(train, a, model, cp), replica, a.dp, 1 / a.ranks):
         for p in model.parameters() if a.plant == "sum" else []:
             p.grad *= cp.size()
         recorder.gradients()
         gradients = [p.grad.to_local() if a.plant == "local-norm" else p.grad for p in model.parameters()]
-        total = total if a.plant == "own-loss" else sum_over_ranks(total) / a.ranks
-        finish_step(a, recorder, optimizer, n, total, norm_of(gradients))
+        loss = loss if a.plant == "own-loss" else sum_over_ranks(loss) / a.ranks
+        finish_step(a, recorder, optimizer, n, loss, norm_of(gradients))
 
 
 if __name__ == "__main__":

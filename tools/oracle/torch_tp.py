@@ -13,17 +13,13 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel,
                                                parallelize_module)
 
-from adapter import DTYPES, autocast, finish_step, loss_of, norm_of, start, sum_over_ranks
+from adapter import (DTYPES, TENSOR_BUGS, backward_of, finish_step, norm_of, plant_shards, start, steps,
+                     sum_over_ranks)
 from recorder import Recorder
 
-BUGS = {
-    "no-reduce": "layer 1's MLP does not sum over ranks what its second matrix gives",
+BUGS = TENSOR_BUGS | {
     "no-reduce-back": "layer 1's MLP does not sum over ranks the gradient of what its first matrices are given",
     "norms-apart": "of layer 1's norms, a rank's summand is taken for the gradient (needs --sequence on)",
-    "vocabulary": "a rank's rows of the embedding are shifted by one",
-    "heads": "ranks have each other's heads of keys",
-    "local-norm": "each rank clips by the norm of its own shards",
-    "norm-twice": "squares are summed over ranks, also of what all ranks have",
     "world": "gradients are divided by the number of all ranks, and not of those with other samples (needs --dp 2)",
 }
 
@@ -46,20 +42,6 @@ def styles(sequence):
     return model, block
 
 
-def plant(bug, model, mesh):
-    """Those that are in weights or in hooks."""
-    layer, index, n = model.model.layers[1], mesh.get_local_rank(), mesh.size()
-    with torch.no_grad():
-        rows, keys = model.model.embed_tokens.weight, layer.self_attn.k_proj.weight
-        if bug == "vocabulary":
-            rows.to_local().copy_(rows.to_local().roll(1, 0))
-        if bug == "heads":
-            keys.to_local().copy_(keys.full_tensor().chunk(n)[(index + 1) % n])
-    if bug == "no-reduce-back":
-        layer.mlp.register_forward_pre_hook(lambda module, inputs: DTensor.from_local(
-            inputs[0], mesh, [Replicate()], run_check=False, grad_placements=[Partial()]))
-
-
 def parallelize(model, a, mesh):
     whole, of_block = styles(a.sequence == "on")
     parallelize_module(model, mesh, whole)
@@ -70,7 +52,10 @@ def parallelize(model, a, mesh):
         if a.plant == "no-reduce-back" and number == 1:
             plan.pop("mlp")
         parallelize_module(block, mesh, plan)
-    plant(a.plant, model, mesh)
+    plant_shards(a.plant, model, mesh)
+    if a.plant == "no-reduce-back":
+        model.model.layers[1].mlp.register_forward_pre_hook(lambda module, inputs: DTensor.from_local(
+            inputs[0], mesh, [Replicate()], run_check=False, grad_placements=[Partial()]))
 
 
 def forget_summands(module):
@@ -101,23 +86,12 @@ def main():
             module.set_gradient_divide_factor(a.ranks)
             module.set_force_sum_reduction_for_comms(True)          # gloo cannot multiply on its way
     optimizer = reference.optimizer(model.parameters(), foreach=False)
-    own = reference.global_batch // a.dp
-    start_at = mesh.get_local_rank("dp") * own
-    for n, (tokens, targets) in enumerate(reference.batches()):
-        optimizer.zero_grad()
-        total = 0.0
-        for first in range(start_at, start_at + own, a.micro_batch):
-            rows = slice(first, first + a.micro_batch)
-            recorder.samples(first, a.micro_batch, 1 / a.dp)
-            with autocast(a):
-                loss = loss_of(model, tokens[rows], targets[rows]) * a.micro_batch / own
-            loss.backward()
-            total += loss.detach()
+    for n, loss in steps(a, recorder, optimizer, backward_of(a, model), mesh.get_local_rank("dp"), a.dp):
         if a.plant == "norms-apart":
             forget_summands(model.model.layers[1])
         recorder.gradients()
         norm = total_norm(a.plant, [p.grad for p in model.parameters()])
-        finish_step(a, recorder, optimizer, n, sum_over_ranks(total) / a.ranks, norm)
+        finish_step(a, recorder, optimizer, n, sum_over_ranks(loss) / a.ranks, norm)
 
 
 if __name__ == "__main__":
