@@ -24,6 +24,8 @@ static const struct { const char *id; signature *fits; const char *what, *confir
      "does this rank wait for the gather or broadcast that follows the update?"},
     {"mean of means", suspect_mean_of_means, "each part's mean has the same weight, whatever the number of its tokens",
      "divide the sum over all ranks and microbatches by the number of their targets"},
+    {"counted logits", suspect_counted_logits, "each term of the softmax is counted by several ranks",
+     "are logits gathered, and summed over the ranks of the vocabulary again?"},
     {"norm counts", suspect_norm_counts, "the norm is not a sum over each element once",
      "shards are summed over ranks, replicas counted on one of them"},
     {"unclipped", suspect_unclipped, "gradients reach the optimizer as they were before clipping",

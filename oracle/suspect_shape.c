@@ -42,38 +42,11 @@ bool suspect_zero(const struct evidence *e, char detail[160]) {
 }
 
 /* ---- a constant factor ---- */
-static bool is_factor(double a, double factor) { return factor != 1 && fabs(a / factor - 1) < 1e-3; }
-
-/* The factor in words, from its first letter; "": none. Two single numbers always have a factor, so for them only
- * factors with a name count. */
-static void name_factor(const struct evidence *e, double a, char name[96]) {
-    double n = e->ranks, c = e->clip_factor;
-    const struct { double factor; const char *name; } NAMED[] = {
-        {n, "the number of ranks"}, {1 / n, "one by the number of ranks"}, {sqrt(n), "the root of the number of ranks"},
-        {1 / sqrt(n), "one by the root of the number of ranks"}, {c, "the factor of clipping"},
-        {1 / c, "one by the factor of clipping"},
-        {suspect_share_of_targets(e), "the share of targets that are not ignored: padding is counted in the mean"}};
-    name[0] = '\0';
-    for (size_t i = 0; i < sizeof NAMED / sizeof *NAMED && !name[0]; i++)
-        if (is_factor(a, NAMED[i].factor)) snprintf(name, 96, "%s", NAMED[i].name);
-    for (int i = 0; e->calls && i < e->calls->n_groups && !name[0]; i++) {
-        const struct call_group *g = &e->calls->group[i];
-        int label = (int)strcspn(g->label, " ");
-        if (is_factor(a, g->n_members / n))
-            snprintf(name, 96, "%d by %.0f: divided by all ranks, and not by those of %.*s?", g->n_members, n, label,
-                     g->label);
-        else if (is_factor(a, g->n_members) || is_factor(a, 1.0 / g->n_members))
-            snprintf(name, 96, "%sthe number of ranks of %.*s", a < 1 ? "one by " : "", label, g->label);
-    }
-    const char *plain = is_factor(a, 2) ? "doubled" : is_factor(a, 0.5) ? "halved" : is_factor(a, -1) ? "its sign" : "";
-    if (!name[0]) snprintf(name, 96, "%s", plain);
-}
-
 bool suspect_ratio(const struct evidence *e, char detail[160]) {
     double a;
     char name[96];
     if (is_apart(e) || !suspect_factor(e, NULL, &a)) return false;
-    name_factor(e, a, name);
+    suspect_name_factor(e, a, name);
     if (is_number(e) && !name[0]) return false;
     snprintf(detail, 160, "%.6g times what it should be%s%s", a, name[0] ? ": " : "", name);
     return true;

@@ -213,6 +213,30 @@ TEST(test_divided_by_all_ranks_and_not_by_those_of_a_group) {
     assert_suspect("ratio", "the number of ranks of dp");
 }
 
+TEST(test_a_groups_number_comes_before_a_root) {
+    struct call_group dp = {.label = "dp (ranks 0, 1)", .n_members = 2};
+    const struct calls calls = {.group = &dp, .n_groups = 1};
+    for (int norm = 0; norm < 2; norm++) {
+        begin(norm ? "grad_norm" : "layer.weight.grad", norm ? 0 : 2);
+        w.e.ranks = 4, w.e.calls = &calls;
+        for (int i = 0; i < SIZE; i++) w.x[i] *= 2;
+        assert_suspect("ratio", norm ? "the root of the number of ranks" : "the number of ranks of dp");
+    }
+}
+
+TEST(test_logits_that_ranks_count_again) {
+    struct call_group tp = {.label = "tp (ranks 0, 1)", .n_members = 2};
+    const struct calls calls = {.group = &tp, .n_groups = 1};
+    for (int ranks = 1; ranks <= 8; ranks *= 2)
+        for (int off = 0; off < 2; off++) {
+            int counted = ranks > 1 ? ranks : 2;
+            begin("loss", 0);
+            w.e.ranks = ranks, w.e.calls = ranks == 1 ? &calls : NULL;
+            w.x[0] = w.y[0] + log(counted) + off * 0.01;
+            assert_suspect(off ? NULL : "counted logits", "the logarithm of");
+        }
+}
+
 /* ---- padding ---- */
 static void add_numbers(const char *name, int n_axes, int64_t n, const double *values) {
     struct kept_piece p = {.box = {n_axes, {n, 2}, {0, 0}, {n, 2}}, .parts = 1};
@@ -462,7 +486,9 @@ TEST(test_adam_otherwise) {
 TESTS(unit_test(test_noise_is_no_suspect), unit_test(test_nan_is_no_suspect), unit_test(test_factors_have_names),
       unit_test(test_ranks_that_were_never_summed), unit_test(test_a_tied_weight_that_is_two),
       unit_test(test_a_sum_over_other_ranks), unit_test(test_a_sum_over_shards),
-      unit_test(test_divided_by_all_ranks_and_not_by_those_of_a_group), unit_test(test_padding_is_counted),
+      unit_test(test_divided_by_all_ranks_and_not_by_those_of_a_group),
+      unit_test(test_a_groups_number_comes_before_a_root), unit_test(test_logits_that_ranks_count_again),
+      unit_test(test_padding_is_counted),
       unit_test(test_a_mean_of_means), unit_test(test_rows_of_weights_of_the_step_before),
       unit_test(test_a_layer_of_weights_of_the_step_before),
       unit_test(test_the_step_before), unit_test(test_one_place_further), unit_test(test_another_order),

@@ -1,5 +1,5 @@
-/* Causes that other tensors show: sums over other ranks than should be, weights of the step before, and targets that
- * are ignored. */
+/* Causes that other tensors show: sums over other ranks than should be, weights of the step before, targets that are
+ * ignored, and the group whose number of ranks is the factor. */
 #include "oracle/causes/causes.h"
 
 #include <math.h>
@@ -127,6 +127,54 @@ bool suspect_mean_of_means(const struct evidence *e, char detail[160]) {
     whole_fini(&means);
     whole_fini(&targets);
     return fits;
+}
+
+/* ---- what a factor is the number of ---- */
+static bool is_factor(double a, double factor) { return factor != 1 && fabs(a / factor - 1) < 1e-3; }
+
+/* A group of some of the ranks. */
+static void name_group(const struct evidence *e, double a, char name[96]) {
+    double n = e->ranks;
+    for (int i = 0; e->calls && i < e->calls->n_groups && !name[0]; i++) {
+        const struct call_group *g = &e->calls->group[i];
+        int label = (int)strcspn(g->label, " ");
+        if (g->n_members == n) continue;
+        if (is_factor(a, g->n_members / n))
+            snprintf(name, 96, "%d by %.0f: divided by all ranks, and not by those of %.*s?", g->n_members, n, label,
+                     g->label);
+        else if (is_factor(a, g->n_members) || is_factor(a, 1.0 / g->n_members))
+            snprintf(name, 96, "%sthe number of ranks of %.*s", a < 1 ? "one by " : "", label, g->label);
+    }
+}
+
+void suspect_name_factor(const struct evidence *e, double a, char name[96]) {
+    double n = e->ranks, c = e->clip_factor;
+    bool is_norm = !strcmp(e->c.name, "grad_norm");                  /* squares that are counted n times */
+    const struct { double factor; const char *name; } NAMED[] = {
+        {n, "the number of ranks"}, {1 / n, "one by the number of ranks"}, {sqrt(n), "the root of the number of ranks"},
+        {1 / sqrt(n), "one by the root of the number of ranks"}, {c, "the factor of clipping"},
+        {1 / c, "one by the factor of clipping"},
+        {suspect_share_of_targets(e), "the share of targets that are not ignored: padding is counted in the mean"}};
+    name[0] = '\0';
+    if (!is_norm) name_group(e, a, name);
+    for (size_t i = 0; i < sizeof NAMED / sizeof *NAMED && !name[0]; i++)
+        if (is_factor(a, NAMED[i].factor)) snprintf(name, 96, "%s", NAMED[i].name);
+    if (!name[0]) name_group(e, a, name);
+    const char *plain = is_factor(a, 2) ? "doubled" : is_factor(a, 0.5) ? "halved" : is_factor(a, -1) ? "its sign" : "";
+    if (!name[0]) snprintf(name, 96, "%s", plain);
+}
+
+/* Logits that all ranks have, in a softmax that takes them for parts of the vocabulary: n times the sum, and log n. */
+bool suspect_counted_logits(const struct evidence *e, char detail[160]) {
+    int of[3] = {e->ranks, 0, 0}, n = 1;
+    if (strcmp(e->c.name, "loss") != 0 || e->x.n != 1 || !(e->limit < 0.01)) return false;
+    for (int i = 0; e->calls && i < e->calls->n_groups && n < 3; i++) of[n++] = e->calls->group[i].n_members;
+    for (int i = 0; i < n; i++)
+        if (of[i] > 1 && fabs(e->x.x[0] - e->y.x[0] - log(of[i])) <= e->limit) {
+            snprintf(detail, 160, "it is too large by %.6g, the logarithm of %d", log(of[i]), of[i]);
+            return true;
+        }
+    return false;
 }
 
 /* ---- weights of the step before ----

@@ -5,10 +5,13 @@
 #include "oracle/suspect.h"
 #include <stdio.h>
 
-signature suspect_group, suspect_stale_weights, suspect_mean_of_means;
+signature suspect_group, suspect_stale_weights, suspect_mean_of_means, suspect_counted_logits;
 
 /** Targets that the run does not ignore, over all of them; 1: it does not say. */
 double suspect_share_of_targets(const struct evidence *);
+/** What has this number, in words: ranks, of a group's calls first, clipping, targets; "": nothing. Two single numbers
+ *  always have a factor, so for them only those count that have a name. */
+void suspect_name_factor(const struct evidence *, double factor, char name[96]);
 
 /** Write the first wrong tensor of a check as lines that can be pasted into an issue: place, error in eps of the run's
  *  dtype, limit, worst element, suspects, and the programs of both recordings. version: this program's. *n, suspect: as
