@@ -16,7 +16,7 @@ from recorder import Reference
 DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "bf16": torch.float32, "fp16": torch.float32}
 
 
-# Of a Llama whose parameters are DTensors, sharded over a mesh: TENSOR_BUGS, and plant_shards for those in weights.
+# Bugs of a Llama whose parameters are DTensors, sharded over a mesh; plant_shards makes those that are in weights.
 TENSOR_BUGS = {
     "no-reduce": "layer 1's MLP does not sum over ranks what its second matrix gives",
     "vocabulary": "a rank's rows of the embedding are shifted by one",
@@ -95,7 +95,7 @@ def own_microbatches(a, recorder, tokens, targets, replica=None, replicas=None, 
         yield tokens[rows], targets[rows], parts - 1 - i, parts
 
 
-def backward_of(a, model, loss_of=loss_of):
+def backward_of(a, model, loss_of):
     """For steps: forward and backward of a part of the loss of these samples, which it returns."""
     def train(tokens, targets, part):
         with autocast(a):

@@ -8,7 +8,7 @@ import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 
-from adapter import (DTYPES, TENSOR_BUGS, backward_of, finish_step, norm_of, plant_shards, start, steps,
+from adapter import (DTYPES, TENSOR_BUGS, backward_of, finish_step, loss_of, norm_of, plant_shards, start, steps,
                      sum_over_ranks)
 from recorder import Recorder
 
@@ -50,7 +50,7 @@ def main():
                                       if name.endswith(SHARDED) else x)
     plant(a.plant, model, mesh)
     optimizer = reference.optimizer(model.parameters(), foreach=False)
-    for n, loss in steps(a, recorder, optimizer, backward_of(a, model), 0, 1):
+    for n, loss in steps(a, recorder, optimizer, backward_of(a, model, loss_of), 0, 1):
         for p in model.parameters() if a.plant == "world" else []:
             p.grad /= a.ranks
         recorder.gradients()

@@ -13,7 +13,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel,
                                                parallelize_module)
 
-from adapter import (DTYPES, TENSOR_BUGS, backward_of, finish_step, norm_of, plant_shards, start, steps,
+from adapter import (DTYPES, TENSOR_BUGS, backward_of, finish_step, loss_of, norm_of, plant_shards, start, steps,
                      sum_over_ranks)
 from recorder import Recorder
 
@@ -86,7 +86,7 @@ def main():
             module.set_gradient_divide_factor(a.ranks)
             module.set_force_sum_reduction_for_comms(True)          # gloo cannot multiply on its way
     optimizer = reference.optimizer(model.parameters(), foreach=False)
-    for n, loss in steps(a, recorder, optimizer, backward_of(a, model), mesh.get_local_rank("dp"), a.dp):
+    for n, loss in steps(a, recorder, optimizer, backward_of(a, model, loss_of), mesh.get_local_rank("dp"), a.dp):
         if a.plant == "norms-apart":
             forget_summands(model.model.layers[1])
         recorder.gradients()
