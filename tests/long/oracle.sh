@@ -24,24 +24,31 @@ fi
 cd "$work" || exit 1
 report() { if [ "$2" = 0 ]; then echo "ok $1"; else echo "not ok $1 ${3-}"; fi; }
 
-make_reference() { # NAME OPTIONS...
-    "$trivium" oracle record --out "$@" --log warn >log 2>&1 && return
-    echo "not ok oracle_adapters no reference: $(grep E_ log | head -1)"
-    exit 1
+llama="--arch llama --hidden 64 --heads 8 --ffn 128 --tie off --steps 3"
+declare -A options=([gpt]="--steps 3" [llama]="$llama --kv-heads 4 --layers 4"
+    [experts]="--arch mixtral --experts 4 --experts-per-token 2 --capacity 0 --aux-loss 0 --z-loss 0 --hidden 64
+        --heads 8 --kv-heads 4 --ffn 64 --tie off --steps 3 --layers 2 --depth ops"
+    [modules]="$llama --kv-heads 4 --layers 2 --depth ops"
+    [latents]="$llama --kv-heads 8 --head-dim 24 --kv-lora-rank 24 --q-lora-rank 24 --rope-head-dim 8 --v-head-dim 12
+        --rope-interleave on --rope-scaling yarn:4:32:1:32:1 --mscale-all-dim 0.7 --layers 2 --depth ops")
+
+make_references() { # NAME...: those that are not there
+    local name
+    for name; do
+        [ ! -e "$name" ] || continue
+        # shellcheck disable=SC2086
+        "$trivium" oracle record --out "$name" ${options[$name]} --log warn >log 2>&1 && continue
+        echo "not ok oracle_adapters no reference: $(grep E_ log | head -1)"
+        exit 1
+    done
 }
-make_reference gpt --steps 3
-llama=(--arch llama --hidden 64 --heads 8 --kv-heads 4 --ffn 128 --tie off --steps 3)
-make_reference llama "${llama[@]}" --layers 4
-make_reference experts --arch mixtral --experts 4 --experts-per-token 2 --capacity 0 --aux-loss 0 --z-loss 0 \
-    --hidden 64 --heads 8 --kv-heads 4 --ffn 64 --tie off --steps 3 --layers 2 --depth ops
-make_reference modules "${llama[@]}" --layers 2 --depth ops
 
 # row WANTED REFERENCE RANKS ADAPTER ARGUMENTS...: wanted is "right", or what check must call the first wrong one
 row() {
     local kind=torch name
     name="oracle_$4$(printf '_%s' "$2" "$3" "${@:5}" | tr -d ' -')"
     [[ $name == *${ONLY-}* ]] || return 0
-    case $4 in deepspeed_zero | megatron_core | megatron_moe | hf_tp | hf_ep | torchtitan_llama) kind=$4 ;; esac
+    case $4 in deepspeed_zero | megatron_* | hf_tp | hf_ep | torchtitan_llama) kind=$4 ;; esac
     echo "$1|$name|$2|$3|$4|${*:5}" >>"rows.$kind"
 }
 
@@ -81,6 +88,9 @@ for dtype in fp64 fp32 bf16; do
         for axis in ep cp; do
             [ $dtype = fp64 ] || row right experts $ranks megatron_moe --dtype $dtype --$axis $ranks
         done
+        for axis in tp cp; do
+            [ $dtype = fp64 ] || row right latents $ranks megatron_mla --dtype $dtype --$axis 2
+        done
         for stage in 1 2 3; do
             [ $dtype = fp64 ] || row right gpt $ranks deepspeed_zero --dtype $dtype --stage $stage
         done
@@ -91,6 +101,7 @@ for dtype in fp64 fp32 bf16; do
     row right experts 2 hf_ep --dtype $dtype --tp 2 --how all_reduce
     row right experts 4 hf_ep --dtype $dtype --tp 2 --ep 4
     [ $dtype = fp64 ] || row right experts 4 megatron_moe --dtype $dtype --ep 2 --cp 2
+    [ $dtype = fp64 ] || row right latents 4 megatron_mla --dtype $dtype --tp 2 --cp 2
     row right gpt 2 torch_pp --dtype $dtype --schedule interleaved
 done
 row right gpt 1 torch_eager --dtype fp16
@@ -203,6 +214,18 @@ step 1, forward, layer 0: model.layers.0.act|experts|2|megatron_moe|positions|--
 step 1, forward, layer 0: model.layers.0.act|experts|2|megatron_moe|zigzag|--cp 2
 step 1, backward, layer 1: model.layers.1.self_attn.k_proj.weight.grad|experts|2|megatron_moe|keys-kept|--cp 2
 step 1, backward: lm_head.weight.grad|experts|2|megatron_moe|cp-apart|--cp 2
+step 1, backward, layer 1: model.layers.1.self_attn.kv_a_proj_with_mqa.weight.grad|latents|2|megatron_mla|shared-key|--tp 2
+step 1, backward, layer 1: model.layers.1.self_attn.q_a_layernorm.weight.grad ~ ratio|latents|2|megatron_mla|summed-twice|--tp 2
+step 1, backward, layer 1: model.layers.1.self_attn.kv_a_layernorm.weight.grad ~ unsummed|latents|2|megatron_mla|latent-apart|--tp 2
+step 1, forward, layer 0: model.layers.0.act|latents|2|megatron_mla|latents-eps|--tp 2
+step 1, forward, layer 0: model.layers.0.act|latents|2|megatron_mla|mscale|--tp 2
+step 1, forward, layer 0: model.layers.0.act|latents|2|megatron_mla|narrow|--tp 2
+step 1, forward, layer 0: model.layers.0.act|latents|2|megatron_mla|halves|--tp 2
+step 1, forward, layer 0: model.layers.0.act|latents|2|megatron_mla|first|--tp 2
+step 1, forward, layer 0: model.layers.0.act|latents|2|megatron_mla|values-first|--tp 2
+step 1, forward, layer 0: model.layers.0.act|latents|2|megatron_mla|positions|--cp 2
+step 1, backward, layer 1: model.layers.1.self_attn.kv_b_proj.weight.grad|latents|2|megatron_mla|keys-kept|--cp 2
+step 1, norm: grad_norm|latents|2|megatron_mla|norm-twice|--tp 2
 step 1, norm: grad_norm|modules|2|megatron_core|norm-twice
 step 1, norm: grad_norm|modules|2|megatron_core|local-norm
 step 1, forward, layer 0: model.layers.0.act|modules|2|megatron_core|gate-up
@@ -210,6 +233,8 @@ step 1, forward: model.embed_tokens.act|modules|2|megatron_core|vocabulary
 ROWS
 
 # ---- all of them; and one as a user starts it ----
+# shellcheck disable=SC2046 # names
+make_references $(cat rows.* 2>/dev/null | cut -d'|' -f3 | sort -u)
 models=(transformers.models.gpt2.modeling_gpt2 transformers.models.llama.modeling_llama torch.distributed.fsdp)
 train "$python" torch "${models[@]}" torch.distributed.tensor.parallel torch.distributed.pipelining
 train "$python" hf_tp accelerate transformers.integrations.tensor_parallel "${models[@]}"
@@ -218,7 +243,9 @@ train "$python" hf_ep transformers.distributed.expert_parallel transformers.mode
 train "$zero" torchtitan_llama spmd_types "${models[@]}"
 train "$zero" deepspeed_zero deepspeed "${models[@]}"
 train "$zero" megatron_core megatron.core.models.gpt.gpt_model "${models[@]}"
-train "$zero" megatron_moe megatron.core.recompute megatron.core.models.gpt.gpt_model "${models[@]}"
+for kind in megatron_moe megatron_mla; do
+    train "$zero" $kind megatron.core.recompute megatron.core.models.gpt.gpt_model "${models[@]}"
+done
 # ---- a script as it is: the page's, with what stands there (docs/oracle.md) ----
 # shellcheck disable=SC2016 # the page's marks
 if [[ oracle_script == *${ONLY-}* || oracle_published == *${ONLY-}* ]]; then
@@ -350,6 +377,7 @@ if [[ oracle_published == *${ONLY-}* ]]; then
     fi
 fi
 if [[ oracle_torchrun == *${ONLY-}* ]]; then
+    make_references gpt
     rm -rf run
     "$python" -m torch.distributed.run --nproc-per-node 2 --master-port $((20000 + RANDOM % 20000)) \
         "$adapters/torch_ddp.py" gpt run >log 2>&1

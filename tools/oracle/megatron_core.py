@@ -24,7 +24,13 @@ BUGS = {
 }
 NAMES = {"embedding.word_embeddings": "model.embed_tokens", "decoder.final_layernorm": "model.norm",
          "output_layer": "lm_head", "decoder.layers": "model.layers", "self_attention.linear_proj": "self_attn.o_proj",
-         "pre_mlp_layernorm": "post_attention_layernorm", "mlp.linear_fc2": "mlp.down_proj"}
+         "pre_mlp_layernorm": "post_attention_layernorm", "mlp.linear_fc2": "mlp.down_proj",
+         "self_attention.linear_q_down_proj": "self_attn.q_a_proj",
+         "self_attention.linear_q_up_proj": "self_attn.q_b_proj",
+         "self_attention.linear_kv_down_proj": "self_attn.kv_a_proj_with_mqa",
+         "self_attention.linear_kv_up_proj": "self_attn.kv_b_proj",
+         "self_attention.q_layernorm": "self_attn.q_a_layernorm",
+         "self_attention.kv_layernorm": "self_attn.kv_a_layernorm"}
 
 
 def pieces(a, c, name, x):

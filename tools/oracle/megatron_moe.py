@@ -4,21 +4,21 @@
                                                               [--plant BUG]
 
 Ranks that are no parts of a sequence are replicas, and ep divides all ranks (megatron_parts.py: what needs a GPU)."""
+import functools
 import re
 
-import safetensors.torch
 import torch
 import torch.distributed as dist
-from megatron_parts import Attention, MoeRecorder, stand_in, zigzag
+from megatron_parts import Attention, DdpRecorder, stand_in, train
 from megatron.core import parallel_state
-from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
+from megatron.core.distributed import finalize_model_grads
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_submodules
 from megatron.core.models.gpt.gpt_model import GPTModel
 from megatron.core.transformer.spec_utils import ModuleSpec
 from megatron.core.transformer.transformer_config import TransformerConfig
 from megatron.core.transformer.transformer_layer import TransformerLayer
 
-from adapter import finish_step, start, sum_over_ranks
+from adapter import start, sum_over_ranks
 
 BUGS = {
     "experts-apart": "gradients of experts are not averaged over their replicas (more ranks than ep)",
@@ -61,17 +61,6 @@ def new_model(a):
     return c, model.bfloat16() if half else model
 
 
-def load(a, recorder, model):
-    weights = safetensors.torch.load_file(f"{a.reference.folder}/model/model.safetensors")
-    n = recorder.config.num_moe_experts
-    with torch.no_grad():
-        for name, p in model.named_parameters():
-            for theirs, part, first, _ in recorder.named(name, p):
-                if a.plant == "swapped":
-                    theirs = re.sub(r"experts\.(\d+)", lambda m: f"experts.{(int(m[1]) + n // a.ep) % n}", theirs)
-                part.copy_(weights[theirs][tuple(slice(f, f + k) for f, k in zip(first, part.shape))])
-
-
 def average(a, model):
     """Megatron-Core's: then p.main_grad is the mean over all ranks."""
     own = {p: p.main_grad.clone() for p in model.parameters()}
@@ -101,37 +90,17 @@ def norm_of(a, model):
 
 def main():
     a = start(__doc__, BUGS, dtypes=("fp32", "bf16"), ep=(1, 2, 4), cp=(1, 2, 4))
-    reference = a.reference
     c, model = new_model(a)
-    cp_rank, dp_rank = parallel_state.get_context_parallel_rank(), parallel_state.get_data_parallel_rank()
-    recorder = MoeRecorder(a.run, reference, model, dtype=a.dtype, rank=a.rank, by="megatron-core")
-    recorder.at(c, cp_rank, parallel_state.get_expert_model_parallel_rank(), {})
-    for name, module in (("embed_tokens", model.embedding), ("norm", model.decoder.final_layernorm),
-                         *((f"layers.{i}", layer) for i, layer in enumerate(model.decoder.layers))):
-        recorder.watch("model." + name, module)
-    load(a, recorder, model)
-    recorder.master.update((p, p.detach().float().clone()) for p in model.parameters())
-    model = DistributedDataParallel(c, DistributedDataParallelConfig(grad_reduce_in_fp32=True), model)
-    optimizer = reference.optimizer(recorder.master.values())
-    own, share = zigzag(cp_rank, a.cp, reference.head["model"]["seq"]), reference.global_batch * a.cp // a.ranks
-    for n, (tokens, targets) in enumerate(reference.batches()):
-        model.zero_grad_buffer()
-        total = 0.0
-        for first in range(dp_rank * share, (dp_rank + 1) * share, a.micro_batch):
-            rows = slice(first, first + a.micro_batch)
-            recorder.samples(first, a.micro_batch, 1 / a.ranks)
-            losses = model(tokens[rows][:, own], own.expand(a.micro_batch, -1), None, labels=targets[rows][:, own])
-            loss = losses.float().sum() / (share * len(own))
-            loss.backward()
-            total += loss.detach()
-        average(a, model)
-        recorder.gradients()
-        for p, master in recorder.master.items():
-            master.grad = p.main_grad
-        finish_step(a, recorder, optimizer, n, sum_over_ranks(total) / a.ranks, norm_of(a, model.module))
-        with torch.no_grad():
-            for p, master in recorder.master.items():
-                p.copy_(master)
+    n = c.num_moe_experts
+
+    def expert_of(name, weights):
+        if a.plant == "swapped":
+            name = re.sub(r"experts\.(\d+)", lambda m: f"experts.{(int(m[1]) + n // a.ep) % n}", name)
+        return weights[name]
+    recorder = DdpRecorder(a.run, a.reference, model, dtype=a.dtype, rank=a.rank, by="megatron-core")
+    recorder.at(c, model)
+    recorder.load(model, expert_of)
+    train(a, c, recorder, model, functools.partial(average, a), functools.partial(norm_of, a))
 
 
 if __name__ == "__main__":

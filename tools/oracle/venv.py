@@ -17,9 +17,10 @@ from torch_venv import ROOT, torch_python, why_not  # noqa: E402
 NEEDS = ["transformers", "safetensors", "numpy", "accelerate"]
 # Neither asks for a certain release of PyTorch, and both reach into it: these go together.
 TORCH = "torch==2.15.0"
-FRAMEWORKS = ["transformers==5.24.0", "safetensors==0.8.0", "numpy==2.4.6", "einops==0.8.2", "hjson==3.1.0",
-              "msgpack==1.2.4", "ninja==1.13.2", "packaging==26.4", "psutil==7.2.2", "py-cpuinfo==9.0.0",
-              "pydantic==2.14.4", "tqdm==4.70.1", "tyro==1.0.17", "wheel"]
+# Megatron-Core imports triton, whatever the device
+FRAMEWORKS = ["transformers==5.24.0", "triton==3.9.0", "safetensors==0.8.0", "numpy==2.4.6", "einops==0.8.2",
+              "hjson==3.1.0", "msgpack==1.2.4", "ninja==1.13.2", "packaging==26.4", "psutil==7.2.2",
+              "py-cpuinfo==9.0.0", "pydantic==2.14.4", "tqdm==4.70.1", "tyro==1.0.17", "wheel"]
 MEGATRON = ["megatron-core==0.19.2", "megatron-bridge==0.6.2"] if sys.version_info >= (3, 12) else [
     "megatron-core==0.16.1"]
 # else they bring torch's gigabytes of CUDA
@@ -49,7 +50,7 @@ def with_transformers():
 
 def with_frameworks():
     os.environ.update(DS_ACCELERATOR="cpu", DS_BUILD_OPS="0")
-    wanted = [HAS_FRAMEWORKS, TORCH, *WITHOUT_TORCH, FRAMEWORKS[0]]
+    wanted = [HAS_FRAMEWORKS, TORCH, *WITHOUT_TORCH, *FRAMEWORKS[:2]]
     python = torch_python(venv=os.path.join(ROOT, "build-oracle-venv"), torch=TORCH)
     if python and not has(python, *wanted):
         print("DeepSpeed, Megatron-Core and torchtitan go there, too", file=sys.stderr, flush=True)
