@@ -29,6 +29,9 @@ MODELS = {"gpt": [], "llama": ["--arch", "llama", "--kv-heads", "2", "--ffn", "6
           "mixtral": ["--arch", "mixtral", "--experts", "4", "--experts-per-token", "2", "--kv-heads", "2", "--ffn",
                       "32", "--tie", "off",
                       "--capacity", "0", "--aux-loss", "0", "--z-loss", "0"]}
+OF_ADAPTERS = {**MODELS, "latents": (
+    "--arch llama --kv-heads 4 --ffn 64 --tie off --head-dim 12 --kv-lora-rank 12 --q-lora-rank 16 --rope-head-dim 4 "
+    "--v-head-dim 6 --rope-interleave on --rope-scaling yarn:4:16:1:32:1 --mscale-all-dim 0.7").split()}
 SMALL = ["--layers", "4", "--hidden", "32", "--heads", "4", "--seq", "16", "--steps", "3", "--log", "warn"]
 LAYOUTS = ["--dp 2", "--tp 2", "--tp 2 --sp", "--pp 2", "--cp 2", "--cp 2 --cp-by ulysses", "--cp 2 --cp-by gather",
            "--dp 4 --zero 1",
@@ -46,9 +49,13 @@ ADAPTERS = [words.split() for words in (
     "mixtral 2 hf_ep", "mixtral 4 hf_ep", "mixtral 4 hf_ep --tp 2", "mixtral 2 hf_ep --tp 2 --how all_reduce",
     "gpt,llama 2 deepspeed_zero --stage 1", "gpt,llama 2 deepspeed_zero --stage 2",
     "gpt,llama 4 deepspeed_zero --stage 3", "llama 2 torchtitan_llama", "llama 2 torchtitan_llama --tp 2",
-    "llama 4 torchtitan_llama --replicas 2")]
+    "llama 4 torchtitan_llama --replicas 2", "mixtral 2 megatron_moe --ep 2", "mixtral 4 megatron_moe --ep 2",
+    "mixtral 2 megatron_moe --cp 2", "mixtral 4 megatron_moe --ep 2 --cp 2", "latents 2 megatron_mla --tp 2",
+    "latents 2 megatron_mla --cp 2", "latents 4 megatron_mla --tp 2", "latents 4 megatron_mla --tp 2 --cp 2")]
 SHARED = ["torch.distributed.fsdp", *(f"transformers.models.{x}.modeling_{x}" for x in ("gpt2", "llama", "mixtral"))]
-IMPORTS = {"deepspeed_zero": ["deepspeed"], "hf_ep": ["transformers.distributed.expert_parallel"]}
+MEGATRON = ["megatron.core.recompute", "megatron.core.models.gpt.gpt_model"]
+IMPORTS = {"deepspeed_zero": ["deepspeed"], "hf_ep": ["transformers.distributed.expert_parallel"],
+           "megatron_moe": MEGATRON, "megatron_mla": MEGATRON}
 
 
 def run(*words):
@@ -58,7 +65,7 @@ def run(*words):
 def reference_of(work, model, seed):
     folder = f"{work}/{model}-{seed}"
     if not os.path.isdir(folder):
-        done = run(TRIVIUM, "oracle", "record", "--out", folder, *SMALL, *MODELS[model], "--seed", str(seed))
+        done = run(TRIVIUM, "oracle", "record", "--out", folder, *SMALL, *OF_ADAPTERS[model], "--seed", str(seed))
         assert done.returncode == 0, done.stderr
     return folder
 
