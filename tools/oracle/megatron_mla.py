@@ -104,7 +104,7 @@ def main():
     by, which = c.qk_head_dim, {"first": "q_b_proj", "values-first": "kv_b_proj"}.get(a.plant, "none")
 
     def rolled(name, weights):
-        """Of each head's rows, those from `by` on come first."""
+        """The rows from `by` on of each head come first."""
         x = weights[name]
         return x.unflatten(0, (c.num_attention_heads, -1)).roll(-by, 1).flatten(0, 1) if which in name else x
     recorder = DdpRecorder(a.run, a.reference, model, dtype=a.dtype, rank=a.rank, by="megatron-core")
