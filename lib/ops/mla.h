@@ -58,7 +58,8 @@ struct mla_product { int64_t n, heads, L, N, U, S; };
 static inline struct mla_product mla_product(const struct call *call) {
     const struct axis *x = call->in[0].type->shape.axis, *w = call->weight[0].type->shape.axis;
     int64_t U = call->step->mla.value, N = w[1].n - U;
-    return (struct mla_product){x[0].n * x[1].n, x[2].n, w[2].n, N, U, x[3].n - N};
+    struct mla_product s = {x[0].n * x[1].n, x[2].n, w[2].n, N, U, x[3].n - N};
+    return s;
 }
 
 #ifdef __cplusplus
