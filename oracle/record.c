@@ -18,7 +18,6 @@ static bool is_logits(const struct published *row) { return !strcmp(row->ours, "
 static const struct published *slot_row(const struct published *table, const char *name, enum record_depth depth,
                                         int *layer) {
     const struct published *row = depth >= RECORD_LAYERS ? published_find(table, name, layer) : NULL;
-    while (row && row->axes[0] != 'B') row = published_find(row + 1, name, layer);    /* a bias has the same name */
     if (row && depth == RECORD_LAYERS && (!is_layers(row) || is_logits(row))) return NULL;
     return row;
 }

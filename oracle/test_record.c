@@ -116,7 +116,7 @@ TEST(test_a_llama_too) {
     assert_true(ok && try_layouts(&p, 6));
 }
 
-/* Outputs of latents' products have the names of a Llama's biases. */
+/* Latents, their products and the shared key. */
 TEST(test_latents_too) {
     struct plan p = parity_plan();
     struct model_options *m = model_options(&p);
