@@ -2,7 +2,8 @@
 # The oracle, end to end: a reference; layouts of ours that equal it in four precisions; spoiled recordings, and the
 # oracle's report on each; recordings that it refuses. Adapters of other frameworks: tests/long/oracle.sh.
 #
-# Run from the project's root. BUILD: where the program is (default: build).
+# Run from the project's root. BUILD: where the program is (default: build). ONLY=reports: those on spoiled recordings
+# alone, of one layout and of the smallest that is wrong.
 set -u -o pipefail
 trivium=$(cd "${BUILD:-build}" && pwd)/trivium root=$PWD || exit 1
 work=$(mktemp -d)
@@ -13,34 +14,6 @@ report() { if [ "$2" = 0 ]; then echo "ok $1"; else echo "not ok $1 ${3-}"; fi; 
 model=(--layers 2 --hidden 32 --heads 4 --seq 16 --steps 2 --depth ops --log warn)
 "$trivium" oracle record --out ref "${model[@]}" >out 2>&1
 report a_reference_is_recorded $? "$(tail -1 out)"
-"$trivium" oracle record --out again "${model[@]}" >out 2>&1
-for part in recording.json tokens.json scale-fp64.json scale-fp32.json scale-bf16.json scale-fp16.json \
-    model/model.safetensors step-1 step-2; do
-    diff -r ref/$part again/$part >/dev/null || echo "not ok a_reference_is_the_same_to_the_bit $part"
-done
-report a_reference_is_the_same_to_the_bit 0
-
-try_layout() { # NAME RANKS PRECISION OPTIONS...
-    local name=$1 n=$2 precision=$3
-    shift 3
-    rm -rf run
-    "$trivium" launch -n "$n" oracle record --out run "${model[@]}" --precision "$precision" "$@" >out 2>&1 &&
-        "$trivium" oracle check run ref >out 2>&1 && grep -q '^all right: .* tensors' out && ! grep -q 'are not in' out
-    report "$name" $? "$(head -2 out | tr '\n' ' ')"
-}
-try_layout a_layout_equals_it_in_fp64 4 fp64 --dp 2 --tp 2 --sp --zero 1 --micro-batch 2
-try_layout a_layout_equals_it_in_fp32 4 fp32 --cp 2 --pp 2 --micro-batch 1
-try_layout a_layout_equals_it_in_bf16 2 bf16 --dp 2 --zero 3 --recompute full --micro-batch 2
-try_layout a_layout_equals_it_in_fp16 4 fp16 --dp 2 --tp 2 --zero 2 --micro-batch 2
-qwen=("${model[@]}" --arch llama --kv-heads 2 --ffn 48 --qk-norm head)
-"$trivium" oracle record --out heads "${qwen[@]}" >out 2>&1 && grep -q '"Qwen3' heads/model/config.json &&
-    "$trivium" launch -n 2 oracle record --out run2 "${qwen[@]}" --precision fp32 --tp 2 >out 2>&1 &&
-    "$trivium" oracle check run2 heads >out 2>&1 && grep -q '^all right: .* tensors' out && ! grep -q 'are not in' out
-report norms_of_heads_equal_it $? "$(head -1 out)"
-"$trivium" oracle record --out skipped "${model[@]}" --precision fp16 --loss-scale 1e9 >out 2>&1
-[ $? = 1 ] && grep -q "step 1 was skipped: gradients overflow in fp16; give a smaller --loss-scale" out
-report a_skipped_step_is_said $? "$(head -1 out)"
-
 # ---- spoiled recordings: "NAME WHAT FIRST SUSPECT" ----
 cat >spoil.py <<'P'
 import json, struct, sys
@@ -111,6 +84,68 @@ assert all(r["layer"] == (int(r["name"].split(".h.")[1].split(".")[0]) if ".h." 
 assert rows["rows"][rows["first"]]["verdict"] == "wrong" and rows["wrong"] > 10'
 report a_page_and_numbers_are_written $? "$(head -1 out)"
 
+# ---- the smallest layout that is wrong, and the hash of a reference ----
+smallest=$root/tools/oracle/smallest.py
+cat >tp_is_wrong <<S
+$trivium launch -n "\$1" oracle record --out bad ${model[*]} --dp "\${2#dp=}" --tp "\$3" || exit
+[ "\$3" = 1 ] || python3 spoil.py loss
+S
+rm -rf bad
+export BUILD=${trivium%/*}
+python3 "$smallest" smallest bad ref dp=2 tp=2 -- bash tp_is_wrong '{ranks}' 'dp={dp}' '{tp}' >out 2>&1
+[ $? = 1 ] && [ "$(head -2 out)" = "dp=1 tp=1, 1 rank: right
+dp=2 tp=1, 2 ranks: right" ] &&
+    grep -q '^smallest layout that is wrong: dp=1 tp=2, 2 ranks; right are dp=1 tp=1; dp=2 tp=1$' out &&
+    grep -q '^first wrong: step 1, loss: loss$' out && grep -q '^  run: trivium, fp64, 2 ranks, 2 steps; ' out
+report the_smallest_wrong_layout_is_found $? "$(tail -4 out | tr '\n' ' ')"
+python3 "$smallest" smallest bad ref dp=2 -- true >out 2>&1
+[ $? = 1 ] && grep -q '^smallest: bad is there, .* remove it' out
+report smallest_removes_nothing_of_others $? "$(head -1 out)"
+python3 "$smallest" smallest none ref dp=2 -- false >out 2>&1
+[ $? = 1 ] && grep -q '^smallest: the command failed in 2 layouts, and 0 are right' out
+report a_layout_that_does_not_run_is_not_right $? "$(tail -1 out)"
+python3 "$smallest" smallest none ref dp=2 -- mkdir none >out 2>&1
+[ $? = 1 ] && grep -q '^smallest: .* is none a recording?' out && ! grep -q 'wrong' out
+report smallest_says_what_check_refuses $? "$(tail -1 out)"
+rm -rf none
+sum=$(cd ref && find . -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -d' ' -f1)
+[ "$(python3 "$smallest" hash ref "$sum")" = "$sum" ] && cp -r ref odd && echo >>odd/tokens.json
+python3 "$smallest" hash odd "$sum" >out 2>&1
+[ $? = 1 ] && [ "$(wc -l <out)" = 1 ] && grep -q "^hash: odd has [0-9a-f]*, and not $sum; fetch the reference again" out
+report another_reference_is_refused_by_its_hash $? "$(head -1 out)"
+rm -rf odd
+
+[ "${ONLY-}" != reports ] || exit 0
+
+# ---- another reference, and layouts ----
+"$trivium" oracle record --out again "${model[@]}" >out 2>&1
+for part in recording.json tokens.json scale-fp64.json scale-fp32.json scale-bf16.json scale-fp16.json \
+    model/model.safetensors step-1 step-2; do
+    diff -r ref/$part again/$part >/dev/null || echo "not ok a_reference_is_the_same_to_the_bit $part"
+done
+report a_reference_is_the_same_to_the_bit 0
+
+try_layout() { # NAME RANKS PRECISION OPTIONS...
+    local name=$1 n=$2 precision=$3
+    shift 3
+    rm -rf run
+    "$trivium" launch -n "$n" oracle record --out run "${model[@]}" --precision "$precision" "$@" >out 2>&1 &&
+        "$trivium" oracle check run ref >out 2>&1 && grep -q '^all right: .* tensors' out && ! grep -q 'are not in' out
+    report "$name" $? "$(head -2 out | tr '\n' ' ')"
+}
+try_layout a_layout_equals_it_in_fp64 4 fp64 --dp 2 --tp 2 --sp --zero 1 --micro-batch 2
+try_layout a_layout_equals_it_in_fp32 4 fp32 --cp 2 --pp 2 --micro-batch 1
+try_layout a_layout_equals_it_in_bf16 2 bf16 --dp 2 --zero 3 --recompute full --micro-batch 2
+try_layout a_layout_equals_it_in_fp16 4 fp16 --dp 2 --tp 2 --zero 2 --micro-batch 2
+qwen=("${model[@]}" --arch llama --kv-heads 2 --ffn 48 --qk-norm head)
+"$trivium" oracle record --out heads "${qwen[@]}" >out 2>&1 && grep -q '"Qwen3' heads/model/config.json &&
+    "$trivium" launch -n 2 oracle record --out run2 "${qwen[@]}" --precision fp32 --tp 2 >out 2>&1 &&
+    "$trivium" oracle check run2 heads >out 2>&1 && grep -q '^all right: .* tensors' out && ! grep -q 'are not in' out
+report norms_of_heads_equal_it $? "$(head -1 out)"
+"$trivium" oracle record --out skipped "${model[@]}" --precision fp16 --loss-scale 1e9 >out 2>&1
+[ $? = 1 ] && grep -q "step 1 was skipped: gradients overflow in fp16; give a smaller --loss-scale" out
+report a_skipped_step_is_said $? "$(head -1 out)"
+
 # ---- calls: of four ranks, one of which calls something else ----
 "$trivium" launch -n 4 oracle record --out calls "${model[@]}" --precision fp32 --dp 2 --tp 2 >out 2>&1 &&
     "$trivium" oracle check calls ref >out 2>&1 && grep -q "^calls: .* alike on all members" out &&
@@ -150,32 +185,6 @@ respell another_count_is_named count \
     "^calls differ: step 1, group dp \(ranks 1, 3\): .*rank 1's call [0-9]+ is all_reduce of [0-9]+ fp32"
 respell who_is_alone_is_blamed "of four" \
     "^calls differ on rank 1: step 1, group [a-z]+ \(ranks 0, 1, 2, 3\): rank 1's call [0-9]+ is .* bf16; rank 0's"
-
-# ---- the smallest layout that is wrong, and the hash of a reference ----
-smallest=$root/tools/oracle/smallest.py
-cat >tp_is_wrong <<S
-$trivium launch -n "\$1" oracle record --out bad ${model[*]} --dp "\$2" --tp "\$3" || exit
-[ "\$3" = 1 ] || python3 spoil.py loss
-S
-rm -rf bad
-BUILD=${trivium%/*} python3 "$smallest" smallest bad ref dp=2 tp=2 -- bash tp_is_wrong '{ranks}' '{dp}' '{tp}' >out 2>&1
-[ $? = 1 ] && [ "$(head -2 out)" = "dp=1 tp=1, 1 rank: right
-dp=2 tp=1, 2 ranks: right" ] &&
-    grep -q '^smallest layout that is wrong: dp=1 tp=2, 2 ranks; right are dp=1 tp=1; dp=2 tp=1$' out &&
-    grep -q '^first wrong: step 1, loss: loss$' out && grep -q '^  run: trivium, fp64, 2 ranks, 2 steps; ' out
-report the_smallest_wrong_layout_is_found $? "$(tail -4 out | tr '\n' ' ')"
-python3 "$smallest" smallest bad ref dp=2 -- true >out 2>&1
-[ $? = 1 ] && grep -q '^smallest: bad is there, .* remove it' out
-report smallest_removes_nothing_of_others $? "$(head -1 out)"
-python3 "$smallest" smallest none ref dp=2 -- false >out 2>&1
-[ $? = 1 ] && grep -q '^smallest: the command failed in 2 layouts, and 0 are right' out
-report a_layout_that_does_not_run_is_not_right $? "$(tail -1 out)"
-sum=$(cd ref && find . -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -d' ' -f1)
-[ "$(python3 "$smallest" hash ref "$sum")" = "$sum" ] && cp -r ref odd && echo >>odd/tokens.json
-python3 "$smallest" hash odd "$sum" >out 2>&1
-[ $? = 1 ] && [ "$(wc -l <out)" = 1 ] && grep -q "^hash: odd has [0-9a-f]*, and not $sum; fetch the reference again" out
-report another_reference_is_refused_by_its_hash $? "$(head -1 out)"
-rm -rf odd
 
 # ---- what is refused, in one line ----
 refused() { # NAME CODE TEXT COMMAND...
