@@ -1,5 +1,5 @@
 /* The combinations of techniques that tests try: every value of every choice with every other. test_matrix.c
- * runs them, test_types_matrix.c only compiles them. */
+ * runs them, test_mixed_curve.c only compiles them. */
 #pragma once
 
 #include "lib/run/run.h"
