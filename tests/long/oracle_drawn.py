@@ -38,7 +38,8 @@ REFERENCES = {      # as in tests/long/oracle.sh
     "llama": f"{LLAMA} --layers 4",
     "experts": "--arch mixtral --experts 4 --experts-per-token 2 --capacity 0 --aux-loss 0 --z-loss 0 --hidden 64 "
                "--heads 8 --kv-heads 4 --ffn 64 --tie off --steps 3 --layers 2 --depth ops",
-    "modules": f"{LLAMA} --layers 2 --depth ops"}
+    "modules": f"{LLAMA} --layers 2 --depth ops",
+    "narrow": f"{LLAMA} --layers 2 --depth ops --vocab 128"}    # tokens are ASCII: both halves of 128 occur, not of 256
 DEFAULTS = {"torch_tp": "modules", "torch_fsdp": "llama", "torch_cp": "modules", "hf_tp": "modules",
             "hf_ep": "experts", "torchtitan_llama": "modules", "deepspeed_zero": "gpt", "megatron_core": "modules",
             "megatron_moe": "experts"}
