@@ -41,7 +41,7 @@ def optimizer_of(change):
 # ---- torchtitan ----
 @bug("torchtitan_llama", "positions sharded, and a block's norms do not sum their gradients over ranks",
      first="1 backward model.layers.1.post_attention_layernorm.weight.grad", arguments="--tp 2",
-     suspect="not.*(summed|reduced|averaged)|unaveraged|cop|differ")
+     suspect="unsummed")
 def norms_not_reduced(adapter):
     sharding = of("torchtitan.models.llama3.sharding")
 
@@ -72,7 +72,7 @@ def heads_tiled(adapter):
 
 
 @bug("torchtitan_llama", "rotary angles have Llama 3's base, 500000",
-     first="1 forward model.layers.0.post_attention_layernorm.act")
+     first="1 forward model.layers.0.post_attention_layernorm.act", suspect="positions")
 def rotary_base(adapter):
     adapter.ComplexRoPE = types.SimpleNamespace(Config=functools.partial(adapter.ComplexRoPE.Config, theta=500000.0))
 
@@ -93,7 +93,7 @@ def reduced_in_bf16(adapter):
 
 @bug("torchtitan_llama", "replicas of shards: block 1 has the mean of its own shards only",
      first="1 backward model.layers.1.mlp.down_proj.weight.grad", ranks=4, arguments="--replicas 2",
-     suspect="not.*(summed|reduced|averaged)|unaveraged|cop|differ|ratio")
+     suspect="unsummed")
 def replicas_apart(adapter):
     def around(was, parameters, *more, **others):
         more = list(more)
@@ -112,7 +112,7 @@ def loader_by_rank(adapter):
 
 
 @bug("torchtitan_llama", "AdamW's eps is that of the norms, 1e-5",
-     first="1 update model.embed_tokens.weight.param", suspect="eps")
+     first="1 update model.embed_tokens.weight.param", suspect="epsilon")
 def eps_of_norms(adapter):
     def change(optimizer):
         for group in optimizer.param_groups:
@@ -142,7 +142,7 @@ def sent_in_bf16(adapter):
 
 
 @bug("deepspeed_zero", "the last bucket of a backward pass, flushed at its end, is summed, not averaged",
-     first="1 backward transformer.wte.weight.grad", arguments="--stage 2", suspect="unaveraged|sum|ratio")
+     first="1 backward transformer.wte.weight.grad", arguments="--stage 2", suspect="ratio")
 def last_bucket_summed(adapter):
     wrap(adapter, "settings", lambda was, *a: {**was(*a), "zero_optimization": {"stage": 2,
                                                                                "reduce_bucket_size": 30000}})
@@ -154,7 +154,8 @@ def last_bucket_summed(adapter):
     wrap(zero().DeepSpeedZeroOptimizer, "independent_gradient_partition_epilogue", around)
 
 
-@bug("deepspeed_zero", "the gradients' norm is that of the first parameter group", first="1 norm grad_norm")
+@bug("deepspeed_zero", "the gradients' norm is that of the first parameter group", first="1 norm grad_norm",
+     suspect="norm counts")
 def norm_of_first_group(adapter):
     wrap(zero(), "combine_grad_norm_groups", lambda was, norms, **more: was(norms[:1], **more))
 
@@ -226,8 +227,10 @@ def not_reset(adapter):
     wrap(stage3, "step", lambda was, self, *a: (was(self, *a), steps.append(1))[0])
 
 
+# Predicted: transformer.wte.weight.param, of which rounding to bf16 changes less than gradients of bf16 may. Weights of
+# a norm, near 1, lose their whole update.
 @bug("deepspeed_zero", "bf16: the optimizer's fp32 weights are made of the bf16 ones after each update",
-     first="1 update transformer.wte.weight.param", arguments="--stage 2 --dtype bf16", suspect="bf16|precision|round")
+     first="1 update transformer.h.*.ln_*.weight.param", arguments="--stage 2 --dtype bf16", suspect="bf16|precision|round")
 def masters_rounded(adapter):
     def around(was, self, *a):
         was(self, *a)
@@ -248,7 +251,7 @@ def scores_by_block(adapter):
 # ---- Megatron-Core, tensor parallel ----
 @bug("megatron_core", "block 1's fc1 gives back its own part of the gradient of what went in",
      first="1 backward model.layers.1.post_attention_layernorm.weight.grad",
-     suspect="not.*(summed|reduced|averaged)|unaveraged|cop|differ")
+     suspect="unsummed")
 def input_gradient_not_reduced(adapter):
     when_made(adapter, lambda model: wrap(model.decoder.layers[1].mlp.linear_fc1, "_forward_impl",
                                           lambda was, **more: was(**{**more, "allreduce_dgrad": False})))
@@ -262,7 +265,7 @@ def own_denominator(adapter):
 
 
 @bug("megatron_core", "rotary embeddings turn pairs of neighbors; the weights are for halves",
-     first="1 forward model.layers.0.act")
+     first="1 forward model.layers.0.act", suspect="positions")
 def rotary_interleaved(adapter):
     config_with(adapter, "TransformerConfig", rotary_interleaved=True)
 
@@ -279,7 +282,7 @@ def layer_scaling(adapter):
 # Predicted: model.embed_tokens.weight.moment1. But rank 1's rows of it are 128 to 255, no byte of ASCII: their moments
 # are zero anyway.
 @bug("megatron_core", "rank 1 goes on without its moments after step 1, as from a checkpoint that lacks them",
-     first="2 update model.layers.0.input_layernorm.weight.moment1", suspect="rank 1|cop|moment")
+     first="2 update model.layers.0.input_layernorm.weight.moment1", suspect="one rank")
 def moments_lost(adapter):
     def around(was, a, recorder, optimizer, n, *more):
         if n == 1 and rank() == 1:
@@ -289,7 +292,7 @@ def moments_lost(adapter):
 
 
 @bug("megatron_core", "what a row-parallel layer sums forward is summed backward, too",
-     first="1 backward model.layers.1.mlp.down_proj.weight.grad", suspect="ratio|2")
+     first="1 backward model.layers.1.mlp.down_proj.weight.grad", suspect="ratio")
 def reduced_backward_too(adapter):
     mappings = of("megatron.core.tensor_parallel.mappings")
     mappings._ReduceFromModelParallelRegion.forward = staticmethod(
