@@ -45,7 +45,7 @@ bool suspect_zero(const struct evidence *e, char detail[160]) {
 bool suspect_ratio(const struct evidence *e, char detail[160]) {
     double a;
     char name[96];
-    if (is_apart(e) || !suspect_factor(e, NULL, &a)) return false;
+    if (is_apart(e) || suspect_betas(e, detail) || !suspect_factor(e, NULL, &a)) return false;
     suspect_name_factor(e, a, name);
     if (is_number(e) && !name[0]) return false;
     snprintf(detail, 160, "%.6g times what it should be%s%s", a, name[0] ? ": " : "", name);
@@ -170,7 +170,7 @@ static bool is_activation(const struct evidence *e) {
 
 /* (samples, positions, channels): right up to a position, and wrong from there to the end. */
 bool suspect_positions(const struct evidence *e, char detail[160]) {
-    if (!is_activation(e) || e->y.box.n_axes < 2) return false;
+    if (!is_activation(e) || e->y.box.n_axes < 2 || suspect_scores(e, detail)) return false;
     struct reach r = reach_of(e, 1);
     int64_t n = e->y.box.of[1];
     if (r.n == 0 || r.n == n || r.n != r.end - r.first || (r.first > 0 && r.end < n)) return false;
@@ -195,6 +195,7 @@ bool suspect_constant_vector(const struct evidence *e, char detail[160]) {
     int64_t width = e->y.box.of[e->y.box.n_axes - 1];
     double most = 0;
     if (!suspect_ends_with(e->c.name, ".act") || e->y.box.n_axes < 3 || is_apart(e)) return false;
+    if (suspect_unmasked_rows(e, detail)) return false;
     for (int64_t i = 0; i < e->y.n; i++) {
         double difference = e->x.x[i] - e->y.x[i], first = e->x.x[i % width] - e->y.x[i % width];
         if (!(fabs(difference - first) <= 2 * e->limit)) return false;

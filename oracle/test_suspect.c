@@ -198,6 +198,19 @@ TEST(test_a_sum_over_shards) {
     }
 }
 
+TEST(test_a_norm_of_own_parts) {
+    for (int wrong = 0; wrong < 2; wrong++) {
+        begin("grad_norm", 0);
+        w.e.c.verdict = TENSOR_APART;
+        for (int r = 0; r < 2; r++) {
+            struct kept_piece p = {.box = {1, {1}, {0}, {1}}, .rank = r, .parts = 1, .name = "grad_norm"};
+            *kept_add(&w.run, &p) = sqrt(r ? 4 + wrong : 5);
+        }
+        w.x[0] = sqrt(5);
+        assert_suspect(wrong ? NULL : "own norms", "squares of what the 2 ranks");
+    }
+}
+
 TEST(test_divided_by_all_ranks_and_not_by_those_of_a_group) {
     struct call_group dp = {.label = "dp (ranks 0, 2)", .n_members = 2};
     const struct calls calls = {.group = &dp, .n_groups = 1};
@@ -280,6 +293,15 @@ TEST(test_the_step_before) {
     assert_suspect("stale", "step before");
 }
 
+TEST(test_gradients_that_were_not_zeroed) {
+    for (int noise = 0; noise < 2; noise++) {
+        begin("layer.weight.grad", 2);
+        add(&w.last, "layer.weight.grad", 0, 2, w.before);
+        for (int i = 0; i < N * N; i++) w.x[i] += 0.4 * w.before[i] + noise * 0.01 * draw(9, i);
+        assert_suspect(noise ? NULL : "accumulated", "0.4 times the gradient of step 1");
+    }
+}
+
 /* ---- weights of the step before ---- */
 static void add_weights(const char *name, int64_t rows, int64_t columns, uint64_t stream) {
     for (int old = 0; old < 2; old++) {
@@ -356,6 +378,19 @@ TEST(test_a_layer_of_weights_of_the_step_before) {
     }
 }
 
+/* Four ranks have two rows each, and give their first one for others' tokens. */
+TEST(test_rows_that_are_not_masked) {
+    for (int noise = 0; noise < 2; noise++) {
+        begin("model.embed.act", 3);
+        w.e.ranks = 4;
+        add_weights("tokens.weight", N, N, 20);
+        for (int i = 0; i < SIZE; i++)
+            for (int r = 0, own = i / N * 5 % N / 2; r < 4; r++)
+                w.x[i] += r == own ? noise * 0.01 * draw(9, i) : weight("tokens.weight", false, 2 * r * N + i % N);
+        assert_suspect(noise ? NULL : "unmasked rows", "each of 4 ranks gives its first row of tokens.weight");
+    }
+}
+
 TEST(test_one_place_further) {
     for (int axis = 0; axis < 3; axis++) {
         int stride = axis == 0 ? N * N : axis == 1 ? N : 1;
@@ -381,6 +416,11 @@ TEST(test_where_it_is_wrong) {
     begin("layer.act", 3);
     for (int i = 0; i < SIZE; i++) w.x[i] += (i / N % N >= 5) * 0.1 * draw(9, i);
     assert_suspect("positions", "positions 5 to 7 of 8");
+    for (int gradient = 0; gradient < 2; gradient++) {
+        begin(gradient ? "layer.act_grad" : "layer.act", 3);
+        for (int i = 0; i < SIZE; i++) w.x[i] += (i / N % N >= 1) * 0.1 * draw(9, i);
+        assert_suspect(gradient ? "positions" : "scores", gradient ? "positions 1 to 7" : "position 0, which sees");
+    }
     begin("layer.weight.grad", 2);
     for (int i = 2 * N; i < 4 * N; i++) w.x[i] += 0.1 * draw(9, i);
     assert_suspect("region", "places 2 to 3 of 8 along axis 0 are wrong");
@@ -449,6 +489,21 @@ TEST(test_gradients_that_were_not_clipped) {
     assert_suspect("unclipped", "not clipped");
 }
 
+/* In step 1, a factor of a moment is one of 1 - beta. */
+TEST(test_other_betas) {
+    const struct { const char *name; double factor; int step; const char *id, *word; } TRIED[] = {
+        {"layer.weight.moment1", 0.5, 1, "betas", "beta1 is 0.95, and not 0.9"},
+        {"layer.weight.moment2", 0.02, 1, "betas", "beta2 is 0.999, and not 0.95"},
+        {"layer.weight.moment2", 0.02, 2, "ratio", "0.02 times"},
+        {"layer.weight.moment1", 0.7, 1, "ratio", "0.7 times"}};
+    for (size_t k = 0; k < sizeof TRIED / sizeof *TRIED; k++) {
+        begin(TRIED[k].name, 2);
+        w.e.c.step = TRIED[k].step;
+        for (int i = 0; i < N * N; i++) w.x[i] *= TRIED[k].factor;
+        assert_suspect(TRIED[k].id, TRIED[k].word);
+    }
+}
+
 TEST(test_decay) {
     for (int sign = -1; sign <= 1; sign += 2) {
         begin("layer.weight.param", 2);
@@ -486,6 +541,8 @@ TEST(test_adam_otherwise) {
 TESTS(unit_test(test_noise_is_no_suspect), unit_test(test_nan_is_no_suspect), unit_test(test_factors_have_names),
       unit_test(test_ranks_that_were_never_summed), unit_test(test_a_tied_weight_that_is_two),
       unit_test(test_a_sum_over_other_ranks), unit_test(test_a_sum_over_shards),
+      unit_test(test_a_norm_of_own_parts), unit_test(test_gradients_that_were_not_zeroed),
+      unit_test(test_rows_that_are_not_masked), unit_test(test_other_betas),
       unit_test(test_divided_by_all_ranks_and_not_by_those_of_a_group),
       unit_test(test_a_groups_number_comes_before_a_root), unit_test(test_logits_that_ranks_count_again),
       unit_test(test_padding_is_counted),

@@ -1,5 +1,6 @@
-/* Causes that other tensors show: sums over other ranks than should be, weights of the step before, targets that are
- * ignored, and the group whose number of ranks is the factor. */
+/* Causes that other tensors show: sums over other ranks than should be, weights and gradients of the step before,
+ * targets that are ignored, and the group whose number of ranks is the factor; and causes of one tensor that are no
+ * factor, order or place. */
 #include "oracle/causes/causes.h"
 
 #include <math.h>
@@ -174,6 +175,103 @@ bool suspect_counted_logits(const struct evidence *e, char detail[160]) {
             snprintf(detail, 160, "it is too large by %.6g, the logarithm of %d", log(of[i]), of[i]);
             return true;
         }
+    return false;
+}
+
+/* ---- gradients of the step before ---- */
+/* Is x = y + a b, for the gradient b of the step before? a: 1, or by how much that was clipped. */
+bool suspect_accumulated(const struct evidence *e, char detail[160]) {
+    struct whole b;
+    double ub = 0, bb = 0, most = 0;
+    if (!suspect_ends_with(e->c.name, ".grad") || !e->last) return false;
+    bool fits = kept_sibling(e->last, e->c.name, NULL, &b) && b.n == e->y.n;
+    for (int64_t i = 0; fits && i < b.n; i++) ub += (e->x.x[i] - e->y.x[i]) * b.x[i], bb += b.x[i] * b.x[i];
+    double a = bb > 0 ? ub / bb : 0;
+    for (int64_t i = 0; fits && i < b.n; i++) {
+        fits = fabs(e->x.x[i] - e->y.x[i] - a * b.x[i]) <= e->limit;
+        most = fmax(most, fabs(a * b.x[i]));
+    }
+    fits = fits && most > 2 * e->limit && b.n > 1;
+    if (fits) snprintf(detail, 160, "%.4g times the gradient of step %d is in it", a, (int)e->c.step - 1);
+    whole_fini(&b);
+    return fits;
+}
+
+/* ---- another beta ---- */
+/* A first moment of step 1 is (1 - beta1) g. All gradients before it are right, so a factor is one of 1 - beta. */
+bool suspect_betas(const struct evidence *e, char detail[160]) {
+    static const double BETAS[] = {0, 0.85, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9999};
+    int which = suspect_ends_with(e->c.name, ".moment1") ? 0 : suspect_ends_with(e->c.name, ".moment2") ? 1 : -1;
+    double factor;
+    if (which < 0 || e->c.step != 1 || e->c.verdict == TENSOR_APART || !suspect_factor(e, NULL, &factor)) return false;
+    double beta = json_number_value(json_array_get(json_object_get(e->adamw, "betas"), (size_t)which));
+    for (size_t i = 0; i < sizeof BETAS / sizeof *BETAS; i++) {
+        if (fabs((1 - BETAS[i]) / (factor * (1 - beta)) - 1) > 1e-3) continue;
+        snprintf(detail, 160, "beta%d is %.4g, and not %.4g", which + 1, BETAS[i], beta);
+        return true;
+    }
+    return false;
+}
+
+/* ---- a norm of own parts ---- */
+bool suspect_own_norms(const struct evidence *e, char detail[160]) {
+    int first, n = kept_find(e->run, e->c.name, &first);
+    double squares = 0;
+    if (strcmp(e->c.name, "grad_norm") || e->c.verdict != TENSOR_APART) return false;
+    for (int i = first; i < first + n; i++) squares += pow(e->run->values[e->run->piece[i].at], 2);
+    snprintf(detail, 160, "the root of the sum of the squares of what the %d ranks have is right", n);
+    return fabs(sqrt(squares) - e->y.x[0]) <= e->limit;
+}
+
+/* ---- scores ---- */
+/* Position 0 sees only itself, so its attention is right whatever the scores are. */
+bool suspect_scores(const struct evidence *e, char detail[160]) {
+    int64_t T = e->y.box.n_axes == 3 ? e->y.box.of[1] : 0, C = e->y.box.of[e->y.box.n_axes - 1], n_wrong = 0;
+    bool *wrong = calloc((size_t)T + 1, sizeof *wrong);
+    for (int64_t i = 0; wrong && T && i < e->y.n; i++)
+        if (!(fabs(e->x.x[i] - e->y.x[i]) <= e->limit)) wrong[i / C % T] = true;
+    for (int64_t t = 1; wrong && t < T; t++) n_wrong += wrong[t];
+    bool fits = wrong && T > 2 && suspect_ends_with(e->c.name, ".act") && !wrong[0] && n_wrong == T - 1;
+    if (fits) snprintf(detail, 160, "position 0, which sees only itself, is right, and all others are wrong");
+    free(wrong);
+    return fits;
+}
+
+/* ---- rows that are not masked ---- */
+/* n ranks have the rows of a matrix P, and each gives its first row for tokens that others have. So a token whose row
+ * rank k has gets too much: the first rows of all but k. */
+static bool is_not_masked(const struct evidence *e, const struct whole *P, int64_t n) {
+    int64_t C = P->box.of[1], part = P->box.of[0] / n, most = 0;
+    for (int64_t t = 0; t < e->y.n / C; t++) {
+        int64_t k = 0;
+        for (bool fits = false; k < n && !fits; k += !fits) {
+            fits = true;
+            for (int64_t j = 0; j < C && fits; j++) {
+                double more = 0;
+                for (int64_t r = 0; r < n; r++) more += r == k ? 0 : P->x[r * part * C + j];
+                double off = e->x.x[t * C + j] - e->y.x[t * C + j];
+                fits = fabs(off - more) <= n * e->limit;
+                if (fabs(more) > 2 * n * e->limit) most = 1;
+            }
+        }
+        if (k == n) return false;
+    }
+    return most;
+}
+
+bool suspect_unmasked_rows(const struct evidence *e, char detail[160]) {
+    if (!suspect_ends_with(e->c.name, ".act") || e->y.box.n_axes < 2 || !e->last) return false;
+    for (int i = 0; i < e->last->n; i++) {
+        const struct kept_piece *p = &e->last->piece[i];
+        struct whole P;
+        if (!suspect_ends_with(p->name, ".param") || p->box.n_axes != 2) continue;
+        if (p->box.of[1] != e->y.box.of[e->y.box.n_axes - 1] || !kept_sibling(e->last, p->name, NULL, &P)) continue;
+        int64_t n = 2;
+        while (n <= e->ranks && !(P.box.of[0] % n == 0 && is_not_masked(e, &P, n))) n++;
+        if (n <= e->ranks) snprintf(detail, 160, "each of %d ranks gives its first row of %.80s", (int)n, P.name);
+        whole_fini(&P);
+        if (n <= e->ranks) return true;
+    }
     return false;
 }
 

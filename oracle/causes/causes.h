@@ -1,11 +1,12 @@
 /* The finding on the first wrong tensor: signatures that need other tensors, of the run, of the reference, and of the
- * steps before (causes.c), and the text (finding.c). */
+ * steps before (causes.c, with some more), and the text (finding.c). */
 #pragma once
 
 #include "oracle/suspect.h"
 #include <stdio.h>
 
-signature suspect_group, suspect_stale_weights, suspect_mean_of_means, suspect_counted_logits;
+signature suspect_group, suspect_accumulated, suspect_own_norms, suspect_stale_weights, suspect_mean_of_means,
+    suspect_betas, suspect_scores, suspect_unmasked_rows, suspect_counted_logits;
 
 /** Targets that the run does not ignore, over all of them; 1: it does not say. */
 double suspect_share_of_targets(const struct evidence *);
