@@ -72,7 +72,7 @@ def heads_tiled(adapter):
 
 
 @bug("torchtitan_llama", "rotary angles have Llama 3's base, 500000",
-     first="1 forward model.layers.0.post_attention_layernorm.act", suspect="positions")
+     first="1 forward model.layers.0.post_attention_layernorm.act", suspect="scores")
 def rotary_base(adapter):
     adapter.ComplexRoPE = types.SimpleNamespace(Config=functools.partial(adapter.ComplexRoPE.Config, theta=500000.0))
 
@@ -86,7 +86,7 @@ def own_greatest(adapter):
 
 
 @bug("torchtitan_llama", "gradients are reduced in bf16", first="1 backward lm_head.weight.grad",
-     suspect="bf16|precision")
+     suspect="rounded")
 def reduced_in_bf16(adapter):
     config_with(adapter, "TrainingConfig", mixed_precision_reduce="bfloat16")
 
@@ -103,8 +103,8 @@ def replicas_apart(adapter):
     wrap(of("torch.distributed.fsdp._fully_shard._fsdp_param_group"), "foreach_reduce", around)
 
 
-# First drawn with the reference `modules`, where it changes no number: rank 1 has rows 128 to 255 of the vocabulary, the
-# tokens are bytes of ASCII, so what rank 1 loads is never read.
+# First drawn with the reference `modules`, where it changes no number: rank 1 has rows 128 to 255 of the vocabulary,
+# the tokens are bytes of ASCII, so what rank 1 loads is never read.
 @bug("torchtitan_llama", "each rank of a tensor parallel pair loads other samples",
      first="1 forward model.embed_tokens.act", arguments="--tp 2", reference="narrow")
 def loader_by_rank(adapter):
@@ -136,7 +136,7 @@ def zero():
 
 
 @bug("deepspeed_zero", "gradients are sent in bf16", first="1 backward transformer.ln_f.weight.grad",
-     arguments="--stage 2", suspect="bf16|precision")
+     arguments="--stage 2", suspect="rounded")
 def sent_in_bf16(adapter):
     wrap(adapter, "settings", lambda was, *a: {**was(*a), "communication_data_type": "bf16"})
 
@@ -201,7 +201,7 @@ def microbatch_lost(adapter):
 # In place of "small weights, which stay whole, are not gathered after the update": that changes no number, for all
 # weights are parted in a step, and the next forward pass gathers them.
 @bug("deepspeed_zero", "ZeRO 3: each rank clips by the norm of its own parts", first="1 norm grad_norm",
-     arguments="--stage 3")
+     arguments="--stage 3", suspect="own norms")
 def norm_of_own_parts(adapter):
     stage3 = of("deepspeed.runtime.zero.stage3")
 
@@ -214,7 +214,7 @@ def norm_of_own_parts(adapter):
 
 
 @bug("deepspeed_zero", "ZeRO 3: gradients of a step are added to those of the step before",
-     first="2 backward transformer.ln_f.weight.grad", arguments="--stage 3")
+     first="2 backward transformer.ln_f.weight.grad", arguments="--stage 3", suspect="accumulated")
 def not_reset(adapter):
     stage3, steps = of("deepspeed.runtime.zero.stage3").DeepSpeedZeroOptimizer_Stage3, []
 
@@ -230,7 +230,7 @@ def not_reset(adapter):
 # Predicted: transformer.wte.weight.param, of which rounding to bf16 changes less than gradients of bf16 may. Weights of
 # a norm, near 1, lose their whole update.
 @bug("deepspeed_zero", "bf16: the optimizer's fp32 weights are made of the bf16 ones after each update",
-     first="1 update transformer.h.*.ln_*.weight.param", arguments="--stage 2 --dtype bf16", suspect="bf16|precision|round")
+     first="1 update transformer.h.*.ln_*.weight.param", arguments="--stage 2 --dtype bf16", suspect="rounded")
 def masters_rounded(adapter):
     def around(was, self, *a):
         was(self, *a)
@@ -240,7 +240,7 @@ def masters_rounded(adapter):
 
 
 @bug("deepspeed_zero", "scores are divided by the block's number, an option of GPT-2's configuration",
-     first="1 forward transformer.h.1.act")
+     first="1 forward transformer.h.1.act", suspect="scores")
 def scores_by_block(adapter):
     def change(model):
         for i, block in enumerate(model.transformer.h):
@@ -265,13 +265,13 @@ def own_denominator(adapter):
 
 
 @bug("megatron_core", "rotary embeddings turn pairs of neighbors; the weights are for halves",
-     first="1 forward model.layers.0.act", suspect="positions")
+     first="1 forward model.layers.0.act", suspect="scores")
 def rotary_interleaved(adapter):
     config_with(adapter, "TransformerConfig", rotary_interleaved=True)
 
 
 @bug("megatron_core", "scores are divided by the layer's number, and the softmax does not multiply by it again",
-     first="1 forward model.layers.1.act")
+     first="1 forward model.layers.1.act", suspect="scores")
 def layer_scaling(adapter):
     def change(model):
         for i, layer in enumerate(model.decoder.layers):
@@ -337,7 +337,7 @@ def embedding_does_not_decay(adapter):
 
 
 @bug("megatron_core", "the embedding of a rank gives its first row for tokens of the other rank",
-     first="1 forward model.embed_tokens.act")
+     first="1 forward model.embed_tokens.act", suspect="unmasked rows")
 def rows_not_masked(adapter):
     import torch
     layers = of("megatron.core.tensor_parallel.layers")
@@ -370,7 +370,7 @@ def not_sorted(adapter):
         lambda x, sizes, order, probs=None, fused=False: (x, probs)
 
 
-@bug("megatron_moe", "the router's product is in bf16", first="1 forward model.layers.0.act", suspect="bf16|precision")
+@bug("megatron_moe", "the router's product is in bf16", first="1 forward model.layers.0.act", suspect="rounded")
 def router_in_bf16(adapter):
     import torch
     wrap(of("megatron.core.transformer.moe.router"), "router_gating_linear",
@@ -395,7 +395,7 @@ def ddp():
 
 
 @bug("megatron_moe", "gradients of experts are not zeroed before a step", ranks=4, arguments="--ep 2 --cp 2",
-     first="2 backward model.layers.1.block_sparse_moe.experts.0.w2.weight.grad")
+     first="2 backward model.layers.1.block_sparse_moe.experts.0.w2.weight.grad", suspect="accumulated")
 def experts_not_zeroed(adapter):
     def around(was, self):
         kept = [x.grad_data.clone() for x in self.expert_parallel_buffers]
@@ -419,7 +419,7 @@ def experts_stale(adapter):
 
 
 @bug("megatron_moe", "the optimizer's betas are swapped", first="1 update model.embed_tokens.weight.moment1",
-     arguments="--ep 2", suspect="beta")
+     arguments="--ep 2", suspect="betas")
 def betas_swapped(adapter):
     def change(optimizer):
         for group in optimizer.param_groups:
