@@ -17,14 +17,15 @@ from torch_venv import ROOT, torch_python, why_not  # noqa: E402
 NEEDS = ["transformers", "safetensors", "numpy", "accelerate"]
 # Neither asks for a certain release of PyTorch, and both reach into it: these go together.
 TORCH = "torch==2.15.0"
-# Megatron-Core imports triton, whatever the device
+# Megatron-Core imports triton, whatever the device; torchtitan's configurations import tensorboard, datasets, torchdata
 FRAMEWORKS = ["transformers==5.24.0", "triton==3.9.0", "safetensors==0.8.0", "numpy==2.4.6", "einops==0.8.2",
               "hjson==3.1.0", "msgpack==1.2.4", "ninja==1.13.2", "packaging==26.4", "psutil==7.2.2",
-              "py-cpuinfo==9.0.0", "pydantic==2.14.4", "tqdm==4.70.1", "tyro==1.0.17", "wheel"]
+              "py-cpuinfo==9.0.0", "pydantic==2.14.4", "tqdm==4.70.1", "tyro==1.0.17", "tensorboard==2.21.0",
+              "datasets==5.2.0", "wheel"]
 MEGATRON = ["megatron-core==0.19.2", "megatron-bridge==0.6.2"] if sys.version_info >= (3, 12) else [
     "megatron-core==0.16.1"]
 # else they bring torch's gigabytes of CUDA
-WITHOUT_TORCH = ["deepspeed==0.19.8", "torchtitan==0.3.0", "spmd_types==0.2.3", *MEGATRON]
+WITHOUT_TORCH = ["deepspeed==0.19.8", "torchtitan==0.3.0", "torchdata==0.11.0", "spmd_types==0.2.3", *MEGATRON]
 HAS_FRAMEWORKS = """import importlib.metadata as m, sys
 for name, version in (x.split("==") for x in sys.argv[1:]):
     assert m.version(name) == version, f"{name} is not {version}"
