@@ -83,7 +83,8 @@ static enum status muon_check(const struct plan *plan) {
 static enum status muon_rewrite(const struct plan *plan, struct program *p) {
     (void)plan;
     for (int i = 0; i < p->n_params; i++)
-        p->params[i].optimizer = muon_is_matrix(p, i) ? &optimizer_muon_matrix : &optimizer_adamw;
+        if (!p->params[i].optimizer->apart)
+            p->params[i].optimizer = muon_is_matrix(p, i) ? &optimizer_muon_matrix : &optimizer_adamw;
     return OK;
 }
 

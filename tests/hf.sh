@@ -2,8 +2,9 @@
 # Other projects' files, held against PyTorch: a GPT-2 with Hugging Face's names is imported, trained by one rank and by
 # eight (dp2 tp2 pp2), and exported again, for Hugging Face and for llm.c; tests/hf_reference.py, an implementation by
 # itself, makes the file, trains the same, and compares. And a GPT-2 with a head of its own and erf's gelu, Llamas,
-# Mistrals and Qwens 2 and 3 with and without windows, an OLMo 2, a Seed-OSS, a Mixtral, Qwens 3 with experts, a BERT, a
-# T5 and a T5 1.1, with the models of transformers themselves (tests/hf_transformers.py).
+# Mistrals and Qwens 2 and 3 with and without windows, an OLMo 2, a Seed-OSS, a Mixtral, Qwens 3 and DeepSeeks with
+# experts, a dots.llm1, a BERT, a T5 and a T5 1.1, with the models of transformers themselves
+# (tests/hf_transformers.py).
 #
 # Run from the project's root. MODELS: which of those (default: all); SCORES: and with which attention of other models
 # (default: capped sinks). BUILD: where the program is (default: build).
@@ -48,7 +49,7 @@ fi
 beside=${reference%/*}/hf_transformers.py
 try_model() { # MODEL; stands in a folder of its own
     local more=() sizes experts=
-    case $1 in mixtral | qwen3_moe*) experts=yes ;; esac
+    case $1 in mixtral | qwen3_moe* | dots1 | *_experts) experts=yes ;; esac
     [ "$experts" ] && more=(--capacity 0 --aux-loss 0 --z-loss 0)         # transformers drops no token
     run "$python" "$beside" make "$1" .
     run "$trivium" checkpoint import --from hf model --to imported
@@ -90,6 +91,7 @@ for model in ${SCORES-capped sinks}; do
     (mkdir "$model" && cd "$model" && try_scores "$model" "${words[@]}")
 done
 for model in ${MODELS-gpt2 llama llama3 mistral mistral_window qwen2 qwen2_window qwen3 qwen3_window olmo2 seed_oss \
-    deepseek_v2 deepseek_v3 mixtral qwen3_moe qwen3_moe_dense bert t5 t5_1_1}; do
+    deepseek_v2 deepseek_v3 mixtral qwen3_moe qwen3_moe_dense dots1 deepseek_v2_experts deepseek_v3_experts bert t5 \
+    t5_1_1}; do
     (mkdir "$model" && cd "$model" && try_model "$model")
 done

@@ -77,6 +77,21 @@ TODAY = {"llama3": dict(tie_word_embeddings=True, attention_bias=True, mlp_bias=
                              qk_rope_head_dim=4, v_head_dim=7, first_k_dense_replace=2,
                              rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0, beta_fast=4.0, mscale=0.7,
                                                   mscale_all_dim=1.2)),
+         # groups of experts, a bias that moves tokens, gates that are scaled, a layer without experts
+         "dots1": dict(head_dim=12, attention_bias=True, sliding_window=5, max_window_layers=1, n_routed_experts=8,
+                       num_experts_per_tok=3, moe_intermediate_size=40, n_shared_experts=2, first_k_dense_replace=1,
+                       n_group=4, topk_group=2, norm_topk_prob=True, routed_scaling_factor=1.7),
+         "deepseek_v2_experts": dict(num_key_value_heads=8, kv_lora_rank=20, q_lora_rank=12, qk_nope_head_dim=6,
+                                     qk_rope_head_dim=4, v_head_dim=7, first_k_dense_replace=1, n_routed_experts=8,
+                                     num_experts_per_tok=3, moe_intermediate_size=40, n_shared_experts=2,
+                                     topk_method="group_limited_greedy", n_group=4, topk_group=2,
+                                     routed_scaling_factor=1.7),
+         "deepseek_v3_experts": dict(num_key_value_heads=8, kv_lora_rank=20, q_lora_rank=12, qk_nope_head_dim=6,
+                                     qk_rope_head_dim=4, v_head_dim=7, first_k_dense_replace=1, n_routed_experts=8,
+                                     num_experts_per_tok=3, moe_intermediate_size=40, n_shared_experts=1, n_group=4,
+                                     topk_group=2, routed_scaling_factor=1.7,
+                                     rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0, beta_fast=4.0, mscale=0.7,
+                                                          mscale_all_dim=1.2)),
          "qwen3_moe": dict(head_dim=12, num_experts=8, num_experts_per_tok=3, moe_intermediate_size=40,
                            norm_topk_prob=True),
          "qwen3_moe_dense": dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=40, num_hidden_layers=4,
@@ -93,13 +108,19 @@ def model_class(name):
     if name in others:
         return others[name]
     config = transformers.CONFIG_MAPPING["llama" if name == "llama3" else
-                                         name.removesuffix("_window").removesuffix("_dense")]
+                                         name.removesuffix("_window").removesuffix("_dense")
+                                             .removesuffix("_experts")]
     return config, transformers.MODEL_FOR_CAUSAL_LM_MAPPING[config]
 
 
 def sizes(name):
     others = {"gpt2": GPT2_SIZES, "bert": BERT_SIZES, "t5": T5_SIZES, "t5_1_1": T5_1_1_SIZES}
     return others[name] if name in others else {**SIZES, **TODAY.get(name, {})}
+
+
+# The biases of routers, which the reference does not train
+def biases(m):
+    return {key: x for key, x in m.named_buffers() if key.endswith("e_score_correction_bias")}
 
 
 def new_model(name):
@@ -110,6 +131,8 @@ def new_model(name):
         for key, w in m.named_parameters():
             if w.dim() == 1:
                 w += torch.randn(w.shape, dtype=torch.float64) * 0.15
+        for w in biases(m).values():                             # of the size of the scores' differences
+            w += torch.randn(w.shape, dtype=torch.float64) * 0.15
     if name == "t5_1_1":
         own_head(m)
     return m
@@ -196,7 +219,7 @@ def check(name, folder):
     wrong = {key: value for key, value in report.items() if value}
     print(f"not ok {name}_export_is_read_by_transformers {wrong}" if wrong
           else f"ok {name}_export_is_read_by_transformers")
-    ours, theirs = dict(exported.named_parameters()), dict(m.named_parameters())
+    ours, theirs = ({**dict(x.named_parameters()), **biases(x)} for x in (exported, m))
     say(f"{name}_exported_weights_are_those_of_transformers",
         max(distance(ours[key].detach(), theirs[key].detach()) for key in theirs), WEIGHTS_TOLERANCE)
     with torch.no_grad():

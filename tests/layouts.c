@@ -154,6 +154,9 @@ void reference_fini(struct reference *ref) {
 static double worse(double a, double b) { return isnan(a) || isnan(b) ? NAN : a > b ? a : b; }
 static double relative(double value, double reference) { return fabs(value - reference) / fabs(reference); }
 
+/* A tensor of zeros (a bias that no step changes) is equal if there is no difference. */
+static double share(double diff, double most) { return diff == 0 ? 0 : diff / most; }
+
 static double largest(const double *x, int64_t n) {
     double max = 0;
     for (int64_t i = 0; i < n; i++) max = worse(max, fabs(x[i]));
@@ -181,7 +184,7 @@ static void compare_grads(const struct run *r, const struct reference *ref, int 
         void *own = own_grad(r, w);
         double diff = own ? own_difference(w, own, w->grad_type.dtype, ref->grad[step][i], &d->padding) : NAN;
         free(own);
-        double error = diff / largest(ref->grad[step][i], n);
+        double error = share(diff, largest(ref->grad[step][i], n));
         d->grad = worse(d->grad, error);
         if (step == 0) d->first_grad = worse(d->first_grad, error);
     }
@@ -195,7 +198,7 @@ static void compare_weights(const struct run *r, const struct reference *ref, st
         void *own = own_weight(r, w);
         double diff = own ? own_difference(w, own, w->type.dtype, ref->weight[i], &d->padding) : NAN;
         free(own);
-        d->weight = worse(d->weight, diff / largest(ref->weight[i], n));
+        d->weight = worse(d->weight, share(diff, largest(ref->weight[i], n)));
         d->weight_absolute = worse(d->weight_absolute, diff);
     }
 }

@@ -22,6 +22,7 @@ OPTIONS = {o["name"]: [c for c in o["choices"].split("|") if c]
 VALUES = {"layers": "1 2 4 8", "hidden": "8 30 32", "heads": "1 2 4 5 8", "kv-heads": "1 2 3", "ffn": "30 64",
           "head-dim": "2 3 4", "window": "1 5",
           "experts": "2 4 6", "experts-per-token": "1 2 7", "expert-ffn": "6 30", "expert-layers": "de d ex",
+          "shared-experts": "1 2", "router-groups": "2 3", "router-groups-per-token": "2 5", "router-scale": "2",
           "seq": "15 16 64", "vocab": "1 7 256", "global-batch": "1 4 6 8", "micro-batch": "1 2 3", "tp": "2 3 4",
           "pp": "2 3 4 8", "cp": "2 3 4",
           "cp-heads": "2 3", "ep": "2 3", "dp": "2 3 4", "zero": "1 2 3", "chunks": "2 3", "shard": "1 2 3",

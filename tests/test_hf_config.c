@@ -246,7 +246,8 @@ TEST(test_latents_are_those_of_the_reference) {
         assert_int_equal(m.kv_heads, 0);
     }
     const struct { const char *more, *says; } refused[] = {
-        {"}", "first_k_dense_replace is 3 of 4 layers"}, {", \"first_k_dense_replace\": null}", "it must be a whole"},
+        {", \"num_experts_per_tok\": 300}", "num_experts_per_tok=300"},
+        {", \"first_k_dense_replace\": null}", "it must be a whole"},
         {", \"first_k_dense_replace\": 4, \"head_dim\": 8}", "head_dim is 8"},
         {", \"first_k_dense_replace\": 4, \"v_head_dim\": 193}", "more than the 192 channels"},
         {", \"first_k_dense_replace\": 4, \"attention_bias\": true}", "attention_bias is true"},
@@ -336,6 +337,51 @@ TEST(test_experts_are_those_of_the_reference) {
     }
 }
 
+/* DeepSeek's experts: layers behind the first, groups of the method that has some, a bias in V3. */
+TEST(test_experts_of_deepseek_are_those_of_the_reference) {
+#define OF_V2 SIZES "\"model_type\": \"deepseek_v2\", \"num_experts_per_tok\": 3"
+#define OF_DOTS SIZES "\"model_type\": \"dots1\", \"num_key_value_heads\": 2, \"head_dim\": 4, " \
+    "\"n_shared_experts\": 2, \"n_routed_experts\": 8, \"num_experts_per_tok\": 3"
+#define LATENTS "kv-lora-rank=512 q-lora-rank=1536 rope-head-dim=64 v-head-dim=128 rope-interleave=on"
+    const struct { const char *text, *more; int64_t experts; } cases[] = {
+        {OF_V3 ", \"first_k_dense_replace\": 1}", "norm-eps=1e-06 expert-ffn=2048 expert-layers=de " LATENTS
+         " router-scores=sigmoid router-groups=8 router-groups-per-token=4 router-scale=2.5 shared-experts=1", 256},
+        {OF_V2 "}", "norm-eps=1e-06 expert-ffn=1407 router-norm=off " LATENTS " shared-experts=2", 64},
+        {OF_V2 ", \"n_group\": 4, \"topk_group\": 2}",
+         "norm-eps=1e-06 expert-ffn=1407 router-norm=off " LATENTS " shared-experts=2", 64},
+        {OF_V2 ", \"topk_method\": \"group_limited_greedy\", \"n_group\": 4, \"topk_group\": 2}",
+         "norm-eps=1e-06 expert-ffn=1407 router-norm=off " LATENTS " router-groups=4 router-groups-per-token=2 "
+         "shared-experts=2", 64},
+        {OF_DOTS ", \"max_window_layers\": 1, \"first_k_dense_replace\": 1}",
+         "norm-eps=1e-06 qk-norm=head window=4096 window-layers=fs expert-ffn=1408 expert-layers=de router-norm=off "
+         "router-scores=sigmoid shared-experts=2", 8},
+        {OF_DOTS ", \"norm_topk_prob\": true, \"moe_intermediate_size\": 24, \"routed_scaling_factor\": 0.5}",
+         "norm-eps=1e-06 qk-norm=head router-scores=sigmoid router-scale=0.5 shared-experts=2", 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct checkpoint_model m = model_of(llama_hf_config_read, cases[i].text), again;
+        assert_string_equal(m.more, cases[i].more);
+        assert_string_equal(m.arch, "moe");
+        assert_int_equal(m.experts, cases[i].experts);
+        assert_ok(llama_hf_check(&m));
+        assert_ok(llama_hf_config_write(test_path("config.json"), &m, FP32));
+        assert_ok(llama_hf_config_read(test_path("config.json"), &again));
+        assert_memory_equal(&again, &m, sizeof m);
+    }
+    const struct { const char *text, *says; } refused[] = {
+        {SIZES "\"model_type\": \"deepseek_v2\"}", "num_experts_per_tok is null"},
+        {OF_V2 ", \"topk_method\": \"group_limited_greedy\"}", "n_group and topk_group are null"},
+        {OF_V2 ", \"topk_method\": \"noaux_tc\"}", "topk_method is \"noaux_tc\""},
+        {OF_DOTS ", \"first_k_dense_replace\": 2}", "none of 2 layers has experts"}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct checkpoint_model m;
+        assert_fails(read_text(llama_hf_config_read, refused[i].text, &m), E_FORMAT, refused[i].says);
+    }
+    /* layers without experts behind some that have them are no DeepSeek's */
+    struct checkpoint_model m = model_of(llama_hf_config_read, cases[4].text);
+    *strstr(m.more, "=de") = '=', memcpy(strstr(m.more, "=de"), "=ed", 3);
+    assert_fails(llama_hf_check(&m), E_CONFIG, "expert-layers=ed", "dots1");
+}
+
 /* Each family's model with the defaults of most keys is written, and read again: as one of its own, or of an earlier
  * family that has its options. */
 static void check_families(const struct model_format *format) {
@@ -343,7 +389,8 @@ static void check_families(const struct model_format *format) {
         char text[1024];
         bool latents = strstr(format->model_type, "deepseek") != NULL;
         snprintf(text, sizeof text, SIZES "\"model_type\": \"%s\", %s}", format->model_type,
-                 latents ? DENSE : "\"num_key_value_heads\": 2, \"head_dim\": 4");
+                 latents ? DENSE : "\"num_key_value_heads\": 2, \"head_dim\": 4, \"n_routed_experts\": 4, "
+                 "\"num_experts_per_tok\": 2, \"n_shared_experts\": 1");
         struct checkpoint_model m = model_of(llama_hf_config_read, text), again;
         assert_ok(llama_hf_check(&m));
         assert_ok(llama_hf_config_write(test_path("config.json"), &m, FP32));
@@ -616,6 +663,7 @@ TESTS(unit_test(test_latents_are_those_of_the_reference),
       unit_test(test_windows_are_those_of_the_reference),
       unit_test(test_published_files_are_read_whole),
       unit_test(test_what_is_not_said_is_the_references), unit_test(test_experts_are_those_of_the_reference),
+      unit_test(test_experts_of_deepseek_are_those_of_the_reference),
       unit_test(test_each_family_goes_out_and_in),
       unit_test(test_rope_theta_is_read_where_it_is), unit_test(test_an_unscaled_head_is_its_own),
       unit_test(test_epsilons_are_read), unit_test(test_activations_are_read),

@@ -63,8 +63,9 @@ static const char *const SHARED[] = {"layers", "hidden", "heads", "kv-heads", "f
                                      "qk-norm", "post-norm", "window", "window-layers", "attention-cap",
                                      "attention-sinks", "activation", "experts", "experts-per-token", "expert-ffn",
                                      "expert-layers", "router-norm", "kv-lora-rank", "q-lora-rank", "rope-head-dim",
-                                     "v-head-dim", "mscale-all-dim", "rope-interleave", "tokenizer", "precision",
-                                     "threads", "comm-timeout", "check-collectives", "log"};
+                                     "v-head-dim", "mscale-all-dim", "rope-interleave", "router-scores",
+                                     "router-groups", "router-groups-per-token", "router-scale", "shared-experts",
+                                     "tokenizer", "precision", "threads", "comm-timeout", "check-collectives", "log"};
 /* PREFILL: tokens of the prompt in one forward: enough to reuse each weight, few enough to store their scores. */
 enum { PREFILL = 64, N_OWN = sizeof OPTIONS / sizeof *OPTIONS, N_SHARED = sizeof SHARED / sizeof *SHARED };
 

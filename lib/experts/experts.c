@@ -28,6 +28,14 @@ static int router(struct builder *b, const struct experts *e, int h) {
     return build_step(b, &op_moe_logits, "router", (struct inputs){h, NONE, w, bias});
 }
 
+/* The bias of the router's choices; NONE: it has none. The program's optimizer does not change it. */
+static int bias(struct builder *b, const struct experts *e) {
+    if (!e->sigmoid) return NONE;
+    int w = precise(b, build_vector(b, "router.bias", "E", 0));
+    b->p->params[w].optimizer = &optimizer_none;
+    return w;
+}
+
 /* Axis F has `units` units. */
 static int linear(struct builder *b, int64_t units, const char *name, const char *weight, const char *axes, double std,
                   struct inputs in) {
@@ -65,8 +73,12 @@ static int also_reads(struct builder *b, int slot, int out) {
 int build_experts(struct builder *b, const struct experts *e, int h, enum activation act, double down_std) {
     const struct experts usual = {.units = plan_ffn(b->plan)};
     if (!e) e = &usual;
-    int gates = build_step(b, &op_moe_route, "route", (struct inputs){router(b, e, h), NONE, NONE, NONE});
-    b->p->steps[b->p->n_steps - 1].moe.raw = e->raw;
+    int logits = router(b, e, h);
+    const struct op *route = e->sigmoid ? &op_moe_route_biased : &op_moe_route;
+    int gates = build_step(b, route, "route", (struct inputs){logits, NONE, bias(b, e), NONE});
+    struct moe_rule *rule = &b->p->steps[b->p->n_steps - 1].moe;
+    rule->raw = e->raw, rule->sigmoid = e->sigmoid, rule->scale = e->scale;
+    rule->sets = e->sets, rule->sets_per_token = e->sets_per_token;
     int picks = second_output(b), counts = NONE;
     if (model_options(b->plan)->moe_packed) {
         picks = build_step(b, &op_moe_pack, "pack", (struct inputs){picks, NONE, NONE, NONE});

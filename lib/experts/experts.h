@@ -3,14 +3,17 @@
 
 #include "lib/run/build.h"
 
-/* What --experts does not say. units: hidden units of an expert. raw: gates are the router's probabilities themselves,
- * and not divided by their sum over the chosen experts. router_bias: of the router's product. biases: of the experts'
- * products. swiglu_limit: of swiglu_clamped (lib/ops/swiglu.h), in place of swiglu; 0: none. NULL: { plan_ffn,
- * false }. */
+/* What --experts does not say. units: hidden units of an expert. raw: gates are the router's scores themselves, and not
+ * divided by their sum over the chosen experts. router_bias: of the router's product. biases: of the experts' products.
+ * swiglu_limit: of swiglu_clamped (lib/ops/swiglu.h), in place of swiglu; 0: none. sigmoid, scale, sets: as in struct
+ * moe_rule. With sigmoid the choice has a bias, which no gradient changes. NULL: { plan_ffn, false }. */
 struct experts {
     int64_t units;
     bool raw, router_bias, biases;
     double swiglu_limit;
+    bool sigmoid;
+    double scale;
+    int64_t sets, sets_per_token;
 };
 
 /** Append the steps: each token of h (B,T,C) goes through some of the experts. down_std: the initial deviation of an

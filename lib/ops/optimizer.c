@@ -10,6 +10,8 @@
 #define OPTIMIZER_ROW(choice, row, word) &row,
 static const struct optimizer *const ROWS[] = {EVERY_OPTIMIZER(OPTIMIZER_ROW)};
 
+const struct optimizer optimizer_none = {.name = "none", .reads = {NULL}, .whole = true, .apart = true};
+
 const struct optimizer *optimizer_of(enum optimizer_choice choice, double momentum) {
     const struct optimizer *o = ROWS[choice];
     return momentum == 0 && o->plain ? o->plain : o;

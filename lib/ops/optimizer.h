@@ -65,6 +65,7 @@ struct optimizer {
     /* A state's name, "moment1", and the suffix of its name in a checkpoint, ".exp_avg" */
     struct { const char *name, *saved_as; } state[OPTIMIZER_STATES];
     bool whole;                      /* a technique updates whole matrices; optimizer_update passes over them */
+    bool apart;                      /* the gradient is not one of the loss, and is no part of the norm */
     struct optimizer_factors (*factors)(const struct optimizer_settings *);
     optimizer_cpu_kernel *cpu[N_DTYPES];
     optimizer_cuda_launcher *cuda[N_DTYPES];
@@ -85,6 +86,8 @@ enum optimizer_choice { EVERY_OPTIMIZER(OPTIMIZER_CHOICE) N_OPTIMIZERS };
 /** The rows: of the list, and of SGD without momentum. */
 EVERY_OPTIMIZER(OPTIMIZER_EXTERN)
 extern const struct optimizer optimizer_sgd_plain;
+/** The row of a param that no optimizer changes. */
+extern const struct optimizer optimizer_none;
 
 /** The optimizer of a choice. Pure. */
 const struct optimizer *optimizer_of(enum optimizer_choice, double momentum);

@@ -40,11 +40,14 @@ struct attention_rule {
 
 /* moe_route, moe_pack, moe_dispatch, moe_combine (moe/moe_route.h): a token goes to k of `experts`; `group` tokens
  * compete for the `places` of an expert; aux, z: the two losses' weights. packed: no place stays empty (moe_pack.h).
- * raw: gates are not divided by their sum. */
+ * raw: gates are not divided by their sum. sigmoid: scores are sigmoids. scale: of gates. A token's experts are in
+ * `sets_per_token` of `sets` sets of neighboring experts. scale and sets 0: 1. */
 struct moe_rule {
     int64_t experts, k, group, places;
     double aux, z;
-    bool packed, raw;
+    bool packed, raw, sigmoid;
+    double scale;
+    int64_t sets, sets_per_token;
 };
 
 /* layernorm, rmsnorm: the number added to the variance; 0: LAYERNORM_EPS, RMSNORM_EPS. */

@@ -14,12 +14,14 @@
 #include "lib/run/optim_offload.h"
 #include <stdlib.h>
 
+static bool is_in_norm(const struct param *w) { return w->in_norm && !(w->optimizer && w->optimizer->apart); }
+
 /* List the own gradients in `buffers`, which has room for every param. @return their number */
 static int own_gradients(const struct run *r, bool counted_only, struct reduce_buffer *buffers) {
     int n = 0;
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (param_is_dense(w) && param_is_stored(w) && w->own_n > 0 && (w->in_norm || !counted_only))
+        if (param_is_dense(w) && param_is_stored(w) && w->own_n > 0 && (is_in_norm(w) || !counted_only))
             buffers[n++] = (struct reduce_buffer){param_own_grad(w), w->grad_type.dtype, w->own_n};
     }
     return n;
@@ -50,7 +52,7 @@ void optim_exact_squares(struct run *r, double numbers[EXACT_NUMBERS]) {
     struct exact sum = {.n_added = 0};
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        if (param_is_stored(w) && w->own_n > 0 && w->in_norm) exact_add_squares(&sum, param_own_grad(w), w->own_n);
+        if (param_is_stored(w) && w->own_n > 0 && is_in_norm(w)) exact_add_squares(&sum, param_own_grad(w), w->own_n);
     }
     exact_numbers(&sum, numbers);
 }

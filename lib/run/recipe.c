@@ -154,8 +154,8 @@ static const char *all_names(const struct recipe *r, const struct model *of, cha
 
 static enum status set_options(const char *text, struct options *o) {
     for (int n = 0; *text; text += n) {
-        char name[32], value[32];
-        if (sscanf(text, " %31[^=]=%31s%n", name, value, &n) != 2)
+        char name[32], value[160];
+        if (sscanf(text, " %31[^=]=%159s%n", name, value, &n) != 2)
             return FAIL(E_INTERNAL, "\"%s\" of a preset is not option=value option=value", text);
         TRY(options_set(o, name, value, FROM_PRESET));
     }

@@ -151,7 +151,8 @@ TEST(test_a_config_json_that_cannot_be_said) {
     assert_ok(read_text("config.json", GPT2 ", \"resid_pdrop\": 0.2}", "embd_pdrop,attn_pdrop", ""));
     assert_options("dropout=0.2");
     assert_fails(read_text("config.json", "{\"model_type\": \"mamba\"}", "", ""), E_FORMAT, "model_type is mamba",
-                 "reads gpt2, llama, mistral, qwen2, qwen3, olmo2, seed_oss, ", ", mixtral, qwen3_moe, bert, t5");
+                 "reads gpt2, llama, mistral, qwen2, qwen3, olmo2, seed_oss, ",
+                 ", mixtral, qwen3_moe, dots1, deepseek_v3, deepseek_v2, bert, t5");
 }
 
 /* A refusal of another kind of file lists the kinds; a value that the table cuts ends with dots. */

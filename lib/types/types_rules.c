@@ -329,12 +329,14 @@ static enum status check_senders(const struct typing_at *a, struct spread tokens
 static enum status route_forward(struct typing_at *a) {
     TRY(same_places(a));
     TRY(check_mixed(a));
+    for (int i = 0; i < a->s->n_weight; i++) TRY(check_local_weight(a, i));
     a->out[0] = a->out[1] = a->in[0];
     a->out[2] = spread_is(a->in[0], REPLICATED) ? a->in[0] : P_;     /* sums over tokens, and a loss */
     return OK;
 }
 static enum status route_backward(struct typing_at *a) {
     a->din[0] = a->dout[0];
+    for (int i = 0; i < a->s->n_weight; i++) a->dweight[i] = spread_is(a->dout[0], SHARDED) ? P_ : a->dout[0];
     if (!spread_is(a->dout[0], PARTIAL)) return OK;
     return refuse(a, name_out(a), "its gradient is P, and every rank would add that of its own loss to a part");
 }

@@ -3,7 +3,6 @@
 
 #include "lib/base/integer.h"
 #include "lib/checkpoint/checkpoint_model.h"
-#include "lib/experts/experts.h"
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/bias_dropout_residual.h"
 #include "lib/ops/embedding.h"
@@ -54,6 +53,7 @@ static int residual(struct builder *b, const char *name, const char *bias, int x
 }
 
 static const struct mla_options *mla(const struct plan *plan) { return &llama_options(plan)->mla; }
+static const struct moe_options *moe(const struct plan *plan) { return &llama_options(plan)->moe; }
 
 /* llama_build has checked the option. */
 static struct rope_rule positions(const struct plan *plan) {
@@ -112,20 +112,12 @@ static int attention_half(struct builder *b, int layer, int x, double residual_s
     return residual(b, "res1", llama_options(b->plan)->attention_bias == BIAS_ALL ? "proj.b" : NULL, h, x);
 }
 
-bool llama_has_experts(const struct plan *plan, int64_t layer) {
-    const char *layers = llama_options(plan)->expert_layers;
-    return model_options(plan)->experts && layers[(size_t)layer % strlen(layers)] == 'e';
-}
-
-int64_t llama_expert_ffn(const struct plan *plan) {
-    return llama_options(plan)->expert_ffn ? llama_options(plan)->expert_ffn : plan_ffn(plan);
-}
-
 static int mlp_half(struct builder *b, int layer, int x, double residual_std) {
     int h = norm_before(b, "norm2", "norm2.g", x);
-    if (llama_has_experts(b->plan, layer)) {
-        const struct experts e = {.units = llama_expert_ffn(b->plan), .raw = !llama_options(b->plan)->router_norm};
-        h = norm_after(b, "post2", "post2.g", build_experts(b, &e, h, b->act, residual_std));
+    if (moe_has_experts(b->plan, moe(b->plan), layer)) {
+        int shared = moe_shared(b, moe(b->plan), h, residual_std);
+        if (shared != NONE) x = residual(b, "res.shared", NULL, shared, x);
+        h = norm_after(b, "post2", "post2.g", moe_experts(b, moe(b->plan), h, residual_std));
         return residual(b, "res2", NULL, h, x);
     }
     bool bias = llama_options(b->plan)->mlp_bias;
@@ -179,30 +171,9 @@ static enum status check_window(const struct llama_options *o) {
                 "window-layers out", layers);
 }
 
-/* Layers with experts, and layers with an MLP, which tp cuts. */
-static enum status check_experts(const struct plan *plan) {
-    const struct llama_options *o = llama_options(plan);
-    const char *layers = o->expert_layers;
-    int64_t tp = plan->mesh.tp, n = 0;
-    if (!layers[0] || layers[strspn(layers, "ed")] || strlen(layers) > MODEL_LETTERS_MAX)
-        return FAIL(E_CONFIG, "expert-layers=%.80s; use letters e and d, at most 128, which are repeated over the "
-                    "layers (e has experts, d an MLP), or leave expert-layers out", layers);
-    if (!model_options(plan)->experts && (o->expert_ffn || strcmp(layers, "e") != 0 || !o->router_norm))
-        return FAIL(E_CONFIG, "expert-ffn=%" PRId64 " expert-layers=%.80s router-norm=%s are of experts, and "
-                    "experts=0; give --experts, or leave them out", o->expert_ffn, layers,
-                    o->router_norm ? "on" : "off");
-    for (int64_t l = 0; l < plan->layers; l++) n += llama_has_experts(plan, l);
-    if (model_options(plan)->experts && n == 0)
-        return FAIL(E_CONFIG, "expert-layers=%.80s leaves none of layers=%" PRId64 " experts, and experts=%" PRId64
-                    "; use --expert-layers e, or --experts 0", layers, plan->layers, model_options(plan)->experts);
-    if (n == plan->layers || tp < 2 || plan_ffn(plan) % tp == 0) return OK;
-    return FAIL(E_CONFIG, "tp=%" PRId64 " does not divide ffn=%" PRId64 " of the layers without experts; use one of %s",
-                tp, plan_ffn(plan), plan_divisors(common_divisor(plan_kv_heads(plan), plan_ffn(plan)), plan->heads));
-}
-
 enum status llama_build(const struct plan *plan, struct program *p) {
     struct rope_rule rule = {0};
-    TRY(check_experts(plan));
+    TRY(moe_check(plan, moe(plan)));
     if (!mla(plan)->kv_lora_rank) TRY(refuse_odd_heads(plan));
     TRY(check_window(llama_options(plan)));
     TRY(rope_rule_read(llama_options(plan)->rope_scaling, &rule));
@@ -213,6 +184,9 @@ enum status llama_build(const struct plan *plan, struct program *p) {
                                            llama_options(plan)->mlp_bias))
         return FAIL(E_CONFIG, "post-norm=on, and the biases of proj and down would come behind the norm; use "
                     "--attention-bias qkv or none, and --mlp-bias off");
+    if (llama_options(plan)->post_norm && moe(plan)->shared_experts)
+        return FAIL(E_CONFIG, "post-norm=on, and shared-experts=%" PRId64 " would come behind no norm; use --post-norm "
+                    "off, or --shared-experts 0", moe(plan)->shared_experts);
     if (llama_options(plan)->qk_norm && plan->sums == PLAN_SUMS_FIXED)
         return FAIL(E_CONFIG, "sums=fixed has no order for sums over heads, which qk-norm makes; use sums=fast");
     if (llama_options(plan)->attention_sinks && plan->sums == PLAN_SUMS_FIXED)
@@ -232,10 +206,10 @@ static int64_t key_width(const struct plan *c) { return plan_kv_heads(c) * plan_
 /* Parameters of all layers' matrices of queries, projection, keys, values and the MLP; with experts: of n experts, and
  * of the router. */
 static int64_t matrices(const struct plan *c, int64_t n) {
-    int64_t C = c->hidden, experts = (3 * n * llama_expert_ffn(c) + model_options(c)->experts) * C, sum = 0;
+    int64_t C = c->hidden, sum = 0;
     for (int64_t l = 0; l < c->layers; l++)
         sum += (mla(c)->kv_lora_rank ? mla_matrices(c, mla(c)) : 2 * (width(c) + key_width(c)) * C) +
-               (llama_has_experts(c, l) ? experts : 3 * plan_ffn(c) * C);
+               (moe_has_experts(c, moe(c), l) ? moe_matrices(c, moe(c), n) : 3 * plan_ffn(c) * C);
     return sum;
 }
 static int64_t layer_biases(const struct plan *c) {
@@ -250,9 +224,10 @@ static int64_t layer_norms(const struct plan *c) {
 }
 int64_t llama_n_params(const struct plan *c) {
     const struct model_options *m = model_options(c);
-    int64_t C = c->hidden;
+    int64_t C = c->hidden, routers = 0;
+    for (int64_t l = 0; l < c->layers; l++) routers += moe_has_experts(c, moe(c), l);
     return (m->tie ? 1 : 2) * c->vocab * C + C + matrices(c, m->experts) +
-           c->layers * (layer_biases(c) + layer_norms(c));
+           c->layers * (layer_biases(c) + layer_norms(c)) + routers * moe_biases(c, moe(c));
 }
 int64_t llama_matmul_params(const struct plan *c) {
     return matrices(c, model_options(c)->experts_per_token) + c->vocab * c->hidden;
@@ -297,14 +272,7 @@ static const struct option OPTIONS[] = {
     {"attention-sinks", OPTION_BOOL, "off", 0, 0, NULL, "",
      "llama: each head has one more, learned score, of a key with value 0 (GPT-OSS)", "model",
      offsetof(struct llama_options, attention_sinks)},
-    {"expert-ffn", OPTION_INT, "0", 0, 1e7, NULL, "channels", "llama: units of an expert (Qwen3-MoE); 0: ffn", "model",
-     offsetof(struct llama_options, expert_ffn)},
-    {"expert-layers", OPTION_TEXT, "e", 0, 0, NULL, "",
-     "llama: which layers have experts, a letter for each, repeated if there are fewer: e has experts, d an MLP of ffn "
-     "units (de: every second layer)", "model", offsetof(struct llama_options, expert_layers)},
-    {"router-norm", OPTION_BOOL, "on", 0, 0, NULL, "",
-     "llama: a token's gates are its experts' probabilities divided by their sum (Mixtral); off: the probabilities "
-     "themselves (Qwen3-MoE's norm_topk_prob=false)", "model", offsetof(struct llama_options, router_norm)},
+    MOE_OPTIONS(struct llama_options, moe),
     MLA_OPTIONS(struct llama_options, mla),
 };
 

@@ -5,10 +5,9 @@
  *               x = x + down(swiglu(up(rmsnorm(x))))                                 up gives 2 halves of ffn channels
  *   head        loss = cross_entropy(rmsnorm(x) W^T)                                 W is a matrix of its own
  *
- * With experts (lib/experts/experts.h) the second half of a layer is x = x + moe(rmsnorm(x)); an expert is a swiglu
- * MLP. --expert-layers says which layers have them, --expert-ffn how many units, and --router-norm off leaves gates as
- * they are. Mixtral and moe (Qwen3-MoE) have their own rows in the list of models, because their presets set experts,
- * and because others call their weights otherwise.
+ * With experts (moe/moe.h) the second half of a layer is x = x + moe(rmsnorm(x)); an expert is a swiglu MLP. Mixtral
+ * and moe (Qwen3-MoE, dots.llm1, DeepSeek) have their own rows in the list of models, because their presets set
+ * experts, and because others call their weights otherwise.
  *
  * There are no biases, unless --attention-bias and --mlp-bias say so (Qwen 2: of q and kv). A head has hidden / heads
  * channels, or --head-dim. With --qk-norm q and k are rmsnorm(q) and rmsnorm(k) before rope turns them (Qwen 3, of a
@@ -25,6 +24,7 @@
 
 #include "lib/run/model.h"
 #include "models/llama/mla/mla.h"
+#include "models/llama/moe/moe.h"
 
 extern const struct model model_llama, model_mixtral, model_moe;
 extern const struct model_format llama_formats[], mixtral_formats[], moe_formats[];
@@ -41,10 +41,8 @@ struct llama_options {
     char window_layers[OPTION_TEXT_MAX];             /* repeated over the layers: s has the window, f has none */
     double attention_cap;                            /* 0: scores are not capped */
     int attention_sinks;
-    int64_t expert_ffn;                              /* 0: plan_ffn */
-    char expert_layers[OPTION_TEXT_MAX];             /* repeated over the layers: e has experts, d an MLP */
-    int router_norm;
     struct mla_options mla;
+    struct moe_options moe;
 };
 static inline const struct llama_options *llama_options(const struct plan *p) {
     return plan_own(p, &model_llama.options);
@@ -55,10 +53,6 @@ enum status llama_build(const struct plan *, struct program *out);
 
 /** The window of a layer's attention; 0: it has none. Pure. */
 int64_t llama_window(const struct plan *, int64_t layer);
-
-/** Does the layer have experts? And how many units each has. Pure. */
-bool llama_has_experts(const struct plan *, int64_t layer);
-int64_t llama_expert_ffn(const struct plan *);
 
 /** N of the MFU formula: parameters in matrix products, that is all but the embedding table and the norms. */
 int64_t llama_matmul_params(const struct plan *);

@@ -28,9 +28,14 @@ static enum status check_experts(const struct checkpoint_model *m) {
     if (m->experts_per_token == 1 && !norm[0])
         return FAIL(E_CONFIG, "experts-per-token=1: transformers' %s gives that expert weight 1, and Trivium its "
                     "probability; such files have experts-per-token=2 or more", m->arch);
-    if (llama_hf_has_type(m) || !(strstr(m->more, "expert-") || norm[0])) return OK;
-    return FAIL(E_CONFIG, "no model of transformers has %.200s with arch %s; use --arch moe (Qwen3-MoE) with --qk-norm "
-                "head, or leave out --expert-ffn, --expert-layers and --router-norm", m->more, m->arch);
+    bool plain = !strstr(m->more, "shared-experts=") && !strstr(m->more, "router-s") && !strstr(m->more, "router-g");
+    if (llama_hf_has_type(m) || (plain && !strstr(m->more, "expert-") && !norm[0])) return OK;
+    if (plain)
+        return FAIL(E_CONFIG, "no model of transformers has %.200s with arch %s; use --arch moe (Qwen3-MoE) with "
+                    "--qk-norm head, or leave out --expert-ffn, --expert-layers and --router-norm", m->more, m->arch);
+    return FAIL(E_CONFIG, "no model of transformers has %.240s with arch %s; use --arch moe --qk-norm head "
+                "--router-scores sigmoid --shared-experts 1 (dots1), or --shared-experts 0 with no option of routers",
+                m->more, m->arch);
 }
 
 enum status llama_hf_check(const struct checkpoint_model *m) {

@@ -49,6 +49,7 @@ const struct published llama_published[] = {
 #define EXPERT LAYER ".mlp.experts.%e"
 const struct published moe_published[] = {
     ROWS
+    MOE_PUBLISHED(LAYER ".mlp."),
     {"h%d.router.w", {LAYER ".mlp.gate.weight"}, "E C"},
     {"h%d.experts.up.w", {EXPERT ".gate_proj.weight", EXPERT ".up_proj.weight"}, "F C"},
     {"h%d.experts.down.w", {EXPERT ".down_proj.weight"}, "C F"},

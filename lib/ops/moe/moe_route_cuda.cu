@@ -10,17 +10,27 @@
 #include "lib/ops/moe/moe_route.h"
 #include "lib/ops/sum_double.h"
 
-extern "C" { kernel CUDA(moe_route_forward), CUDA(moe_route_backward_input); }
+extern "C" { kernel CUDA(moe_route_forward), CUDA(moe_route_backward_input), CUDA(moe_route_backward_weight); }
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 
-/* S places; N = loss_weight (backward: x loss_scale). divides: gates are divided by their sum. */
-struct sizes { int64_t groups; int E, k, g, S, divides; real N, aux, z; };
+/* S places; N = loss_weight (backward: x loss_scale). divides: gates are divided by their sum. sets of `set` experts
+ * each, and scale, the factor of gates. bias NULL: 0. */
+struct sizes {
+    int64_t groups;
+    int E, k, g, S, divides, sigmoid, sets, set, sets_per_token;
+    real N, aux, z, scale;
+    const real *bias;
+};
 static struct sizes sizes_of(const struct call *call) {
     const struct moe_rule *rule = &call->step->moe;
     int64_t E = call->in[0].type->shape.axis[2].n, tokens = type_n(call->in[0].type) / E;
+    int sets = rule->sets ? (int)rule->sets : 1;
     struct sizes s = {tokens / rule->group, (int)E, (int)rule->k, (int)rule->group, (int)rule->places,
-                      rule->k > 1 && !rule->raw, (real)call->loss_weight, (real)rule->aux, (real)rule->z};
+                      rule->k > 1 && !rule->raw, rule->sigmoid, sets, (int)E / sets, (int)rule->sets_per_token,
+                      (real)call->loss_weight, (real)rule->aux, (real)rule->z,
+                      rule->scale > 0 ? (real)rule->scale : (real)1,
+                      call->step->n_weight ? (const real *)call->weight[0].data : NULL};
     return s;
 }
 
@@ -34,31 +44,79 @@ __device__ static inline real softmax(const elem *logits, real *P, int E) {
     return max + (real)log(sum);
 }
 
+/* The scores of a token, of which gates are parts; returns lse. */
+__device__ static inline real scores(const struct sizes &s, const elem *logits, real *P) {
+    real lse = softmax(logits, P, s.E);
+    for (int e = 0; e < s.E && s.sigmoid; e++) P[e] = 1 / (1 + exp(-load(logits[e])));
+    return lse;
+}
+
+/* P = s / sum s, of which the losses are. */
+__device__ static inline void divide_by_sum(real *P, int E) {
+    real sum = 0;
+    for (int e = 0; e < E; e++) sum += P[e];
+    for (int e = 0; e < E; e++) P[e] /= sum;
+}
+
 __device__ static inline int expert_of(int32_t pick, int S) { return pick < 0 ? -1 - pick : pick / S; }
 
 /* ---- forward ---- */
 
-/* The expert with the largest logit that is not among the n choices before. Choices of a token are g apart. */
-__device__ static inline int32_t choose(const elem *logits, int E, const int32_t *before, int n, int g) {
+/* What expert e is chosen by. */
+__device__ static inline real value(const struct sizes &s, const elem *logits, const real *P, int e) {
+    return s.sigmoid ? P[e] + (s.bias ? s.bias[e] : (real)0) : load(logits[e]);
+}
+
+__device__ static inline real value_of_set(const struct sizes &s, const elem *logits, const real *P, int set) {
+    real first = value(s, logits, P, set * s.set), second = -INFINITY;
+    for (int e = set * s.set + 1; e < (set + 1) * s.set; e++) {
+        real x = value(s, logits, P, e);
+        second = x > first ? first : x > second ? x : second;
+        first = x > first ? x : first;
+    }
+    return s.sigmoid && s.set > 1 ? first + second : first;
+}
+
+/* The sets that a token's experts are in, as bits. */
+__device__ static inline uint64_t choose_sets(const struct sizes &s, const elem *logits, const real *P) {
+    uint64_t chosen = s.sets == 1;
+    for (int j = 0; j < s.sets_per_token && s.sets > 1; j++) {
+        int best = -1;
+        real most = 0;
+        for (int set = 0; set < s.sets; set++) {
+            real x = chosen >> set & 1 ? (real)0 : value_of_set(s, logits, P, set);
+            if (!(chosen >> set & 1) && (best < 0 || x > most)) best = set, most = x;
+        }
+        chosen |= (uint64_t)1 << best;
+    }
+    return chosen;
+}
+
+/* The expert of the largest value, in one of the sets, that is not among the n choices before. Choices of a token are g
+ * apart. */
+__device__ static inline int32_t choose(const struct sizes &s, const elem *logits, const real *P, uint64_t sets,
+                                        const int32_t *before, int n) {
     int32_t best = -1;
-    for (int32_t e = 0; e < E; e++) {
-        bool taken = false;
-        for (int i = 0; i < n; i++) taken = taken || before[i * g] == e;
-        if (!taken && (best < 0 || load(logits[e]) > load(logits[best]))) best = e;
+    for (int32_t e = 0; e < s.E; e++) {
+        bool taken = !(sets >> (e / s.set) & 1);
+        for (int i = 0; i < n; i++) taken = taken || before[i * s.g] == e;
+        if (!taken && (best < 0 || value(s, logits, P, e) > value(s, logits, P, best))) best = e;
     }
     return best;
 }
 
-/* Choose the experts and gates of one token. Returns lse. */
+/* Choose the experts and gates of one token; P is that of the losses. Returns lse. */
 __device__ static inline real route_token(const struct sizes &s, const elem *logits, elem *gates, int32_t *choice,
                                           real *P) {
-    real lse = softmax(logits, P, s.E), sum = 0;
+    real lse = scores(s, logits, P), sum = 0;
+    uint64_t sets = choose_sets(s, logits, P);
     for (int j = 0; j < s.k; j++) {
-        choice[j * s.g] = choose(logits, s.E, choice, j, s.g);
+        choice[j * s.g] = choose(s, logits, P, sets, choice, j);
         sum += P[choice[j * s.g]];
     }
-    real scale = s.divides ? 1 / sum : (real)1;
+    real scale = s.divides ? s.scale / sum : s.scale;
     for (int j = 0; j < s.k; j++) gates[j] = store(P[choice[j * s.g]] * scale);
+    if (s.sigmoid) divide_by_sum(P, s.E);
     return lse;
 }
 
@@ -151,20 +209,33 @@ __device__ static inline void gates_backward(const struct sizes &s, const int32_
                                              const real *P, real *dP) {
     real sum = 0, mean = 0;
     for (int j = 0; j < s.k; j++) sum += P[expert_of(picks[j], s.S)];
-    real scale = s.divides ? 1 / sum : (real)1;
-    for (int j = 0; j < s.k && s.divides; j++) mean += load(dgates[j]) * P[expert_of(picks[j], s.S)] * scale;
+    real scale = s.divides ? s.scale / sum : s.scale;
+    for (int j = 0; j < s.k && s.divides; j++) mean += load(dgates[j]) * P[expert_of(picks[j], s.S)] / sum;
     for (int j = 0; j < s.k; j++) dP[expert_of(picks[j], s.S)] += (load(dgates[j]) - mean) * scale;
 }
 
-/* dlogits may overwrite logits, because softmax has read the row. */
+/* dP of P = s / sum s becomes that of s. */
+__device__ static inline void share_backward(const struct sizes &s, const real *P, real *dP) {
+    real sum = 0, mean = 0;
+    for (int e = 0; e < s.E; e++) sum += P[e];
+    for (int e = 0; e < s.E; e++) mean += dP[e] * P[e] / sum;
+    for (int e = 0; e < s.E; e++) dP[e] = (dP[e] - mean) / sum;
+}
+
+/* dlogits may overwrite logits, of which each element is read before it is written. */
 __device__ static inline void token_backward(const struct sizes &s, elem *dlogits, const elem *logits,
                                              const elem *dgates, const int32_t *picks, const int32_t *count, real *P,
                                              real *dP, int accumulate) {
-    real lse = softmax(logits, P, s.E), dot = 0, per_choice = (real)s.E * s.N / (real)(s.g * s.k);
+    real lse = scores(s, logits, P), dot = 0, per_choice = (real)s.E * s.N / (real)(s.g * s.k);
+    real z = 2 * s.z * s.N * lse;
     for (int e = 0; e < s.E; e++) dP[e] = s.aux * per_choice * (real)count[e];
+    if (s.sigmoid) share_backward(s, P, dP);
     gates_backward(s, picks, dgates, P, dP);
-    for (int e = 0; e < s.E; e++) dot += dP[e] * P[e];
-    for (int e = 0; e < s.E; e++) put(dlogits + e, P[e] * (dP[e] - dot + 2 * s.z * s.N * lse), accumulate);
+    for (int e = 0; e < s.E && !s.sigmoid; e++) dot += dP[e] * P[e];
+    for (int e = 0; e < s.E; e++) {
+        real soft = s.sigmoid && z != 0 ? exp(load(logits[e]) - lse) : P[e];
+        put(dlogits + e, P[e] * (s.sigmoid ? dP[e] * (1 - P[e]) : dP[e] - dot) + soft * z, accumulate);
+    }
 }
 
 /* P and dP (tokens, E) and count (groups, E) are scratch. */
@@ -183,6 +254,20 @@ moe_route_backward_block_per_group(elem *dlogits, const elem *logits, const elem
         token_backward(s, dlogits + row, logits + row, dgates + (first + t) * s.k, picks + t * s.k, count, P + row,
                        dP + row, accumulate);
     }
+}
+
+/* A block takes an expert, and a warp groups. */
+__global__ static void __launch_bounds__(THREADS)
+moe_route_load_block_per_expert(void *dbias, int is_real, const int32_t *picks, struct sizes s) {
+    __shared__ int64_t counts[WARPS];
+    int64_t count = -s.groups * s.g * s.k;
+    for (int64_t group = threadIdx.x / 32; group < s.groups; group += WARPS) {
+        int n = count_choices(s, picks + group * s.g * s.k, (int)blockIdx.x);
+        if (threadIdx.x % 32 == 0) counts[threadIdx.x / 32] = n + (group < WARPS ? 0 : counts[threadIdx.x / 32]);
+    }
+    __syncthreads();
+    for (int w = 0; w < WARPS && w < s.groups && threadIdx.x == 0; w++) count += s.E * counts[w];
+    if (threadIdx.x == 0) grad_add(dbias, is_real, blockIdx.x, (real)count);
 }
 
 /* ---- launchers ---- */
@@ -208,4 +293,10 @@ enum status CUDA(moe_route_backward_input)(const struct call *call) {
                     (elem *)call->din[0].data, (const elem *)call->in[0].data, (const elem *)call->dout[0].data,
                     (const int32_t *)call->out[1].data, (real *)work, (real *)(work + at.second),
                     (int32_t *)(work + at.integers), s, accumulates(call, 0));
+}
+
+enum status CUDA(moe_route_backward_weight)(const struct call *call) {
+    struct sizes s = sizes_of(call);
+    return LAUNCHED(moe_route_load_block_per_expert, (unsigned)s.E, THREADS, 0, stream_of(call), call->dweight[0].data,
+                    is_real(&call->dweight[0]), (const int32_t *)call->out[1].data, s);
 }

@@ -10,7 +10,11 @@ static void make(struct op_case *c, enum dtype dtype) {
     c->step.moe = rule;
     c->settings.loss_weight = 1.0 / (B * T);
     op_case_input(c, op_type(dtype, "BTE", B, T, E));
+    if (rule.sigmoid) op_case_weight(c, op_type(dtype_accumulator(dtype), "E", E));
     op_case_finish(c);
+    /* further apart than sigmoids of make_apart's logits: a difference changes no choice */
+    for (int e = 0; e < E && rule.sigmoid; e++)
+        dtype_set(c->weight[0].data, dtype_accumulator(dtype), e, 0.3 * (e * 3 % E) - 0.5);
 }
 
 /* ---- slopes ----
@@ -32,8 +36,10 @@ static void make_apart(struct op_case *c, enum dtype dtype) {
 
 TEST(test_gates_have_the_slope_as_gradient) {
     struct op_case c;
-    for (int i = 0; i < 6; i++) {
-        rule = (struct moe_rule){.experts = E, .k = 1 + i % 3, .group = 3, .places = 2, .raw = i / 3};
+    for (int i = 0; i < 18; i++) {
+        rule = (struct moe_rule){.experts = E, .k = 1 + i % 3, .group = 3, .places = 2, .raw = i / 3 % 2,
+                                 .sigmoid = i >= 6, .scale = i >= 6 ? 1.7 : 0, .sets = i < 12 ? 0 : E,
+                                 .sets_per_token = 3};
         make_apart(&c, FP64);
         check_no_ties(&c);
         op_case_free(&c);
@@ -64,10 +70,11 @@ static double objective(struct op_case *c) {
 }
 
 /* Central differences over h = 1e-4: h^2 f'''/6 is 2e-9 times a third derivative, which is about 1 here. */
-static void check_slopes_of_losses(double aux, double z, int64_t places) {
+static void check_slopes_of_losses(double aux, double z, int64_t places, bool sigmoid) {
     struct op_case c;
     const double h = 1e-4;
-    rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = places, .aux = aux, .z = z};
+    rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = places, .aux = aux, .z = z,
+                             .sigmoid = sigmoid};
     make_apart(&c, FP64);
     double *x = c.in[0].data, *dx = c.din[0].data;
     op_case_run_all(&c);
@@ -82,18 +89,22 @@ static void check_slopes_of_losses(double aux, double z, int64_t places) {
 }
 
 TEST(test_losses_have_the_slope_as_gradient) {
-    check_slopes_of_losses(0.7, 0, 2);
-    check_slopes_of_losses(0, 0.3, 2);
-    check_slopes_of_losses(0.7, 0.3, 1);
-    check_slopes_of_losses(0.7, 0.3, 3);
+    for (int sigmoid = 0; sigmoid < 2; sigmoid++) {
+        check_slopes_of_losses(0.7, 0, 2, sigmoid);
+        check_slopes_of_losses(0, 0.3, 2, sigmoid);
+        check_slopes_of_losses(0.7, 0.3, 1, sigmoid);
+        check_slopes_of_losses(0.7, 0.3, 3, sigmoid);
+    }
 }
 
 /* 32 is enough for an exponential, a sum of 5 and a quotient, and for the same again in backward. */
 TEST(test_route_in_every_precision) {
     rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = 2, .aux = 0.1, .z = 0.1};
-    op_case_check_precisions(make_apart, 32, 0);
-    op_case_check_aliases(make_apart);
-    op_case_check_threads(make_apart);
+    for (int i = 0; i < 2; i++, rule.sigmoid = true, rule.scale = 1.7) {
+        op_case_check_precisions(make_apart, 32, 0);
+        op_case_check_aliases(make_apart);
+        op_case_check_threads(make_apart);
+    }
 }
 
 /* ---- places, by hand ---- */
@@ -145,6 +156,82 @@ TEST(test_losses_of_a_uniform_router) {
     op_case_free(&c);
 }
 
+/* ---- sigmoids, sets ---- */
+enum { MANY = 8 };
+
+/* The expert of the largest value that is allowed; it is no longer. */
+static int take_best(const double *value, int n, bool *allowed) {
+    int best = -1;
+    for (int i = 0; i < n; i++)
+        if (allowed[i] && (best < 0 || value[i] > value[best])) best = i;
+    allowed[best] = false;
+    return best;
+}
+
+/* What transformers' DeepseekV3TopkRouter chooses, or with softmax DeepseekV2's: two sets of four, by their two best,
+ * or by their best; then three experts. */
+static void reference_choice(const double *logits, const double *bias, bool sigmoid, int picks[3]) {
+    double value[MANY], set[4];
+    bool open[4] = {true, true, true, true}, allowed[MANY] = {false};
+    for (int e = 0; e < MANY; e++) value[e] = sigmoid ? 1 / (1 + exp(-logits[e])) + bias[e] : logits[e];
+    for (int i = 0; i < 4; i++)
+        set[i] = sigmoid ? value[2 * i] + value[2 * i + 1] : fmax(value[2 * i], value[2 * i + 1]);
+    for (int j = 0; j < 2; j++) {
+        int i = take_best(set, 4, open);
+        allowed[2 * i] = allowed[2 * i + 1] = true;
+    }
+    for (int j = 0; j < 3; j++) picks[j] = take_best(value, MANY, allowed);
+}
+
+/* Biases are negative, so that an expert beyond the sets would be chosen if its value were 0; gates have none. */
+TEST(test_choices_and_gates_are_deepseeks) {
+    for (int sigmoid = 0; sigmoid < 2; sigmoid++) {
+        struct op_case c;
+        op_case_start(&c, &op_moe_route, 3);
+        c.step.moe = (struct moe_rule){.experts = MANY, .k = 3, .group = 3, .places = 3, .sigmoid = sigmoid,
+                                       .raw = !sigmoid, .scale = 2.5, .sets = 4, .sets_per_token = 2};
+        op_case_input(&c, op_type(FP64, "BTE", B, T, MANY));
+        if (sigmoid) op_case_weight(&c, op_type(FP64, "E", MANY));
+        op_case_finish(&c);
+        double *bias = sigmoid ? c.weight[0].data : NULL;
+        for (int e = 0; e < MANY && sigmoid; e++) bias[e] = -1 - 0.4 * rng_uniform(5, 6, (uint64_t)e);
+        op_case_run(&c, ROW_FORWARD);
+        for (int t = 0; t < B * T; t++) {
+            const double *x = (double *)c.in[0].data + t * MANY, *gate = (double *)c.out[0].data + 3 * t;
+            double sum = 0, score[3];
+            int picks[3];
+            reference_choice(x, bias, sigmoid, picks);
+            for (int e = 0; e < MANY && !sigmoid; e++) sum += exp(x[e]);
+            for (int j = 0; j < 3; j++) score[j] = sigmoid ? 1 / (1 + exp(-x[picks[j]])) : exp(x[picks[j]]);
+            for (int j = 0; j < 3 && sigmoid; j++) sum += score[j];
+            for (int j = 0; j < 3; j++) {
+                assert_int_equal(((int32_t *)c.out[1].data)[3 * t + j] / 3, picks[j]);
+                assert_close(gate[j], 2.5 * score[j] / sum, 1e-14);
+            }
+        }
+        op_case_free(&c);
+    }
+}
+
+/* E times the choices, also those that are dropped, without the mean; each microbatch adds. */
+TEST(test_the_gradient_of_a_bias_is_the_load) {
+    struct op_case c;
+    const int of[3][2] = {{1, 0}, {1, 4}, {4, 1}};                   /* of a group: 1, 3, 0, 0 and 2 choices */
+    const double load[E] = {1, 3, 0, 0, 2};
+    rule = (struct moe_rule){.experts = E, .k = 2, .group = 3, .places = 2, .sigmoid = true};
+    make(&c, FP64);
+    c.step.op = &op_moe_route_biased;
+    for (int e = 0; e < E; e++) ((double *)c.weight[0].data)[e] = ((double *)c.dweight[0].data)[e] = 0;
+    set_choices(&c, of);
+    op_case_run(&c, ROW_FORWARD);
+    for (int n = 1; n <= 2; n++) {
+        op_case_run(&c, ROW_BACKWARD_WEIGHT);
+        for (int e = 0; e < E; e++)
+            assert_close(((double *)c.dweight[0].data)[e], n * B * T / 3 * (E * load[e] - 3 * 2), 0);
+    }
+    op_case_free(&c);
+}
+
 /* If all logits are NaN, the picks are still experts, and the loss is NaN. */
 TEST(test_what_is_not_a_number_shows_in_the_loss) {
     struct op_case c;
@@ -186,11 +273,17 @@ TEST(test_route_refuses) {
     assert_fails(shape_of(logits, &of), E_CONFIG, "moe-group=12", "6 tokens", "moe-group 6");
     of = (struct moe_rule){.experts = 4, .k = 5, .group = 1, .places = 1};
     assert_fails(shape_of(op_type(FP32, "BTE", 2, 24, 4), &of), E_CONFIG, "moe_route", "more experts", "E 4");
+    of = (struct moe_rule){.experts = 4, .k = 2, .group = 1, .places = 1, .sets = 3, .sets_per_token = 3};
+    assert_fails(shape_of(op_type(FP32, "BTE", 2, 24, 4), &of), E_CONFIG, "moe_route", "sets", "E 4");
+    of.sets = 4, of.sets_per_token = 1;
+    assert_fails(shape_of(op_type(FP32, "BTE", 2, 24, 4), &of), E_CONFIG, "moe_route", "too few experts", "E 4");
 }
 
 TESTS(unit_test(test_gates_have_the_slope_as_gradient), unit_test(test_losses_have_the_slope_as_gradient),
       unit_test(test_raw_gates_are_probabilities),
       unit_test(test_route_in_every_precision), unit_test(test_first_choices_and_lower_positions_come_first),
       unit_test(test_ties_go_to_the_lower_expert), unit_test(test_losses_of_a_uniform_router),
+      unit_test(test_choices_and_gates_are_deepseeks),
+      unit_test(test_the_gradient_of_a_bias_is_the_load),
       unit_test(test_what_is_not_a_number_shows_in_the_loss), unit_test(test_places_are_the_share_rounded_up),
       unit_test(test_route_refuses))

@@ -43,10 +43,11 @@ static void make_expert_linear(struct op_case *c, enum dtype d) {
 static double expert_sum(void) { return fmax(fmax(s.C, 6), n_tokens()); }
 
 static void make_moe_route(struct op_case *c, enum dtype d) {
-    op_case_start(c, &op_moe_route, 3);
+    op_case_start(c, s.rule.sigmoid ? &op_moe_route_biased : &op_moe_route, 3);
     c->step.moe = s.rule;
     c->settings.loss_weight = 1.0 / n_tokens(), c->settings.loss_scale = 2;
     op_case_input(c, tokens_type(d, 'E', s.rule.experts));
+    if (s.rule.sigmoid) op_case_weight(c, op_type(dtype_accumulator(d), "E", (int)s.rule.experts));
     op_case_finish(c);
 }
 /* An exponential and its quotient, sums over experts and tokens; P (dP - dot) may cancel. */
@@ -124,10 +125,20 @@ TEST(test_siblings_moe_logits) {
     check(make_moe_logits_with_bias, logits_sum);
 }
 TEST(test_siblings_moe_route) { check(make_moe_route, route_sum); }
+TEST(test_siblings_of_sigmoids_and_sets) {
+    for (int i = 0; i < N_SHAPES; i++) {
+        draw_shape(i);
+        s.rule.sigmoid = i % 3 > 0, s.rule.scale = 1.7;
+        s.rule.experts *= s.rule.sets = 1 + draw(i, 6, 4);
+        s.rule.sets_per_token = s.rule.sets > 1 ? s.rule.sets - 1 : 1;
+        op_case_check_siblings(make_moe_route, route_sum(), 0);
+    }
+}
 TEST(test_siblings_expert_linear) { check(make_expert_linear, expert_sum); }
 TEST(test_siblings_moe_dispatch) { check(make_moe_dispatch, combine_sum); }
 TEST(test_siblings_moe_combine) { check(make_moe_combine, combine_sum); }
 
-TESTS(unit_test(test_siblings_moe_logits), unit_test(test_siblings_moe_route), unit_test(test_siblings_expert_linear),
+TESTS(unit_test(test_siblings_moe_logits), unit_test(test_siblings_moe_route),
+      unit_test(test_siblings_of_sigmoids_and_sets), unit_test(test_siblings_expert_linear),
       unit_test(test_siblings_moe_dispatch), unit_test(test_siblings_moe_combine),
       unit_test(test_siblings_of_a_long_group))

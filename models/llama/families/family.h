@@ -16,21 +16,22 @@
     X(qwen2) \
     X(qwen3) \
     X(olmo2) \
-    X(seed_oss) \
-    X(deepseek_v3) \
-    X(deepseek_v2)
+    X(seed_oss)
 #define FAMILIES_OF_MIXTRAL(X) \
     X(mixtral)
 #define FAMILIES_OF_MOE(X) \
-    X(qwen3_moe)
+    X(qwen3_moe) \
+    X(dots1) \
+    X(deepseek_v3) \
+    X(deepseek_v2)
 
 /* What a config.json says: where the keys of a table go (SAID). */
 struct llama_said {
     struct checkpoint_model model;       /* sizes, the first member (hf_keys_sizes) */
     int64_t tied, head_dim, attention_bias, mlp_bias, use_window, expert_ffn, router_norm, sparse_step;
     int64_t kv_lora_rank, q_lora_rank, nope, rope, value, interleave;    /* latent attention; kv_lora_rank 0: none */
-    int64_t routed;                      /* experts of layers from first_k_dense_replace on */
-    double eps, mscale_all_dim;
+    int64_t shared, groups, groups_per_token;                            /* of experts */
+    double eps, mscale_all_dim, scale;
 };
 #define SAID(field) offsetof(struct llama_said, field)
 
@@ -39,15 +40,17 @@ struct llama_said {
  * sliding_window (HF_READ) is the window, which all layers have; with use_sliding_window (HF_FLAG), only if that is
  * true; with max_window_layers (HF_READ), the layers from this one on; with layer_types (HF_READ), those that it
  * names. decoder_sparse_step n (HF_SIZE): every n-th layer has experts, but for those of mlp_only_layers (HF_READ).
- * norm_topk_prob (HF_FLAG) is --router-norm; without it router_norm is on. With
- * kv_lora_rank all its models have latent attention, q_lora_rank (HF_READ) may be null, and first_k_dense_replace
- * (HF_READ) is the number of layers without experts. */
+ * norm_topk_prob (HF_FLAG) is --router-norm; without it router_norm is on. first_k_dense_replace (HF_READ) is the
+ * number of layers without experts, which come first; with topk_method (HF_MUST) groups are those of
+ * group_limited_greedy. With kv_lora_rank all its models have latent attention, q_lora_rank (HF_READ) may be null, and
+ * a model whose layers all lack experts is of arch llama. */
 struct llama_family {
     const char *architecture;            /* in "architectures" of config.json: "LlamaForCausalLM" */
     const struct hf_keys *keys;
     double theta;                        /* rope_theta, if the file says none */
     const char *bias;                    /* the value of --attention-bias that attention_bias stands for, or NULL */
     const char *always;                  /* options that all its models have, as in "qk-norm=head"; "": none */
+    const char *routed;                  /* and those that all its models with experts have; NULL: none */
 };
 
 #define DECLARE_FAMILY(name) \
@@ -67,3 +70,43 @@ enum status llama_hf_config_read(const char *path, struct checkpoint_model *out)
 bool llama_hf_has_type(const struct checkpoint_model *);
 /** Write the model as one of that family. @errors E_IO, E_MEMORY */
 enum status llama_hf_config_write(const char *path, const struct checkpoint_model *, enum dtype);
+
+/** A whole number from `least` on, at a row of HF_READ; least 1: or null, which is 0. NULL, no row: *out stays.
+ *  @errors E_FORMAT */
+enum status llama_hf_read_whole(const char *path, const json_t *config, const struct hf_key *, int64_t least,
+                                int64_t *out);
+/** Shorten the letters of layers to those that are repeated. @return their number */
+size_t llama_hf_shorten(char *layers);
+
+/** Say an option, unless n is 0. */
+void llama_hf_say_number(struct checkpoint_model *, const char *option, int64_t n);
+
+/* models/llama/mla/mla_hf.c */
+/** Have all the family's models latent attention? Pure. */
+bool mla_hf_has_latents(const struct llama_family *);
+/** Has the family a key for this option of latents? Pure. */
+bool mla_hf_has_key_of(const struct llama_family *, const char *option);
+/** What the rows of the table do not say of latents, and channels of a head. @errors E_FORMAT */
+enum status mla_hf_read(const char *path, const json_t *config, const struct hf_keys *, struct llama_said *);
+/** Say the options of latents. */
+void mla_hf_say(struct checkpoint_model *, const struct llama_said *);
+/** The keys' values of a model that is written; and set those that are HF_READ. @return config; NULL: no memory */
+void mla_hf_said(const struct checkpoint_model *, struct llama_said *);
+/** The same. */
+json_t *mla_hf_write(json_t *config, const struct checkpoint_model *, const struct llama_family *);
+
+/* models/llama/moe/moe_hf.c */
+/** Has the family a key for this option of experts? Pure. */
+bool moe_hf_has_key_of(const struct llama_family *, const char *option);
+/** Can the family's keys say which layers of the model have experts, and that shared ones are absent? Pure. */
+bool moe_hf_holds(const struct llama_family *, const struct checkpoint_model *);
+/** Read the layers with experts, as letters, and the groups. dense_too: a model may have none; then the keys of experts
+ *  have their defaults. @errors E_FORMAT */
+enum status moe_hf_read(const char *path, const json_t *config, const struct llama_family *, bool dense_too,
+                        struct llama_said *, char letters[10001]);
+/** Say the options of experts. */
+void moe_hf_say(struct checkpoint_model *, const struct llama_said *, const struct llama_family *, const char *letters);
+/** The keys' values of a model that is written; and set those that are HF_READ. @return config; NULL: no memory */
+void moe_hf_said(const struct checkpoint_model *, struct llama_said *);
+/** The same. */
+json_t *moe_hf_write(json_t *config, const struct checkpoint_model *, const struct llama_family *);

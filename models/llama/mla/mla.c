@@ -1,7 +1,6 @@
 /* The steps of latent attention. See mla.h. */
 #include "models/llama/mla/mla.h"
 
-#include "lib/checkpoint/checkpoint_model.h"
 #include "lib/ops/linear.h"
 #include "lib/ops/mla.h"
 #include "lib/ops/rmsnorm.h"
@@ -129,14 +128,6 @@ enum status mla_check(const struct plan *p, const struct mla_options *o, const s
     if (p->sums != PLAN_SUMS_FIXED) return OK;
     return FAIL(E_CONFIG, "sums=fixed has no order for the sums over heads that kv-lora-rank=%" PRId64 " makes; use "
                 "sums=fast", o->kv_lora_rank);
-}
-
-enum status mla_hf_check(const struct checkpoint_model *m, bool has_type) {
-    bool latents = strstr(m->more, "kv-lora-rank=") != NULL;
-    if (has_type || (!latents && !strstr(m->more, "rope-interleave="))) return OK;
-    return FAIL(E_CONFIG, "no model_type has %.160s with arch %s: deepseek_v2 and deepseek_v3 have latent attention "
-                "without windows and experts, and v2 alone biases of the MLP and always rope-interleave; use %s",
-                m->more, m->arch, latents ? "--window 0 --mlp-bias off" : "--rope-interleave off");
 }
 
 /* ---- counting ---- */

@@ -1,0 +1,205 @@
+/* ranks: 1 2 4  more: 8  device: cpu  threads: 1
+ *
+ * Experts with shared ones, groups and a bias: what is built, counted and refused, published sizes, and every layout
+ * against the serial run. */
+#include "models/llama/moe/moe.h"
+#include "driver/recipe.h"
+#include "lib/run/run.h"
+#include "models/llama/llama.h"
+#include "recompute/recompute.h"
+#include "tests/layouts.h"
+#include "tests/test.h"
+#include <math.h>
+#include <string.h>
+
+/* DeepSeek-V3's experts in every layer but the first: 8 of 20 units in 4 groups, of which a token sees 2. */
+static struct plan routed_plan(void) {
+    struct plan p = parity_plan();
+    struct model_options *m = model_options(&p);
+    p.arch = &model_moe;
+    p.layers = 4, p.hidden = 32;
+    m->ffn = 24, m->tie = 0;
+    m->experts = 8, m->experts_per_token = 3, m->moe_group = 2, m->capacity = 1;
+    m->aux_loss = 0.05, m->z_loss = 0.01;
+    struct moe_options *o = &((struct llama_options *)plan_own(&p, &model_llama.options))->moe;
+    o->expert_ffn = 20, o->router_scores = 1, o->router_groups = 4, o->router_groups_per_token = 2;
+    o->router_scale = 1.5, o->shared_experts = 2;
+    strcpy(o->expert_layers, "deee");
+    return p;
+}
+
+static struct moe_options *of(struct plan *p) {
+    return &((struct llama_options *)plan_own(p, &model_llama.options))->moe;
+}
+
+/* Softmax, as DeepSeek-V2: gates are not divided. */
+static struct plan softmax_plan(void) {
+    struct plan p = routed_plan();
+    of(&p)->router_scores = 0, of(&p)->router_norm = 0, of(&p)->shared_experts = 1;
+    model_options(&p)->capacity = 0;
+    return p;
+}
+
+/* ---- what is built ---- */
+
+static const struct step *step_named(const struct program *p, const char *name) {
+    for (int i = 0; i < p->n_steps; i++)
+        if (!strcmp(p->slots[p->steps[i].out[0]].name, name)) return &p->steps[i];
+    fail_msg("no step is called %s", name);
+    return NULL;
+}
+
+TEST(test_routers_have_the_options_rule) {
+    struct plan p = routed_plan();
+    struct program program;
+    program_init(&program);
+    assert_ok(llama_build(&p, &program));
+    const struct step *route = step_named(&program, "h1.route"), *up = step_named(&program, "h1.shared.up");
+    assert_true(route->moe.sigmoid && !route->moe.raw && route->moe.scale == 1.5);
+    assert_true(route->moe.sets == 4 && route->moe.sets_per_token == 2);
+    assert_string_equal(program.params[route->weight[0]].name, "h1.router.bias");
+    assert_true(program.params[route->weight[0]].precise);
+    assert_int_equal(type_n(&program.params[up->weight[0]].type), 2 * 40 * 32);
+    assert_string_equal(program.slots[up->in[0]].name, "h1.norm2");
+    assert_string_equal(program.slots[step_named(&program, "h1.res2")->in[1]].name, "h1.res.shared");
+    program_fini(&program);
+}
+
+/* Both plans, by hand: the router, the experts, the shared ones; the bias of sigmoids. */
+TEST(test_params_of_shared_experts_are_counted) {
+    for (int i = 0; i < 2; i++) {
+        struct plan p = i ? softmax_plan() : routed_plan();
+        struct program program;
+        program_init(&program);
+        assert_ok(llama_build(&p, &program));
+        assert_int_equal(program_n_params(&program), llama_n_params(&p));
+        assert_int_equal(moe_matrices(&p, of(&p), 8), (8 + (i ? 1 : 2)) * 3 * 20 * 32 + 8 * 32);
+        assert_int_equal(moe_biases(&p, of(&p)), i ? 0 : 8);
+        program_fini(&program);
+    }
+}
+
+static enum status preset(struct plan *p, const char *name) {
+    struct options *o;
+    TRY(recipe_options_create(NULL, p, &o));
+    snprintf(p->model, sizeof p->model, "%s", name);
+    enum status status = recipe_preset(p, o);
+    options_destroy(&o);
+    p->device = PLAN_DEVICE_CPU;
+    return status == OK ? plan_settle(p, 1) : status;
+}
+
+/* The published weights, in the files' numbers (half the total_size of V2's indices, which are bf16; the biases count,
+ * and V3's layer that predicts the second token ahead does not). "2.4B", "21B", "37B" and "14B" activated; the last is
+ * with the embedding. */
+TEST(test_published_sizes_have_the_published_params) {
+    static const struct { const char *name; int64_t params; double active; } cases[] = {
+        {"deepseek-v2-lite", 15706484224, 2.4}, {"deepseek-v2", 235741434880, 21}, {"deepseek-v3", 671026419200, 37},
+        {"dots.llm1", 142774381696, 13.4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct plan p;
+        assert_ok(preset(&p, cases[i].name));
+        assert_ptr_equal(p.arch, &model_moe);
+        assert_true(llama_n_params(&p) == cases[i].params);
+        assert_close((double)llama_matmul_params(&p) / 1e9, cases[i].active, 0.5);
+    }
+}
+
+static enum status build_with(const char *option, double value) {
+    struct plan p = routed_plan();
+    struct program program;
+    struct moe_options *o = of(&p);
+    if (!strcmp(option, "experts-off")) model_options(&p)->experts = 0;
+    else if (!strcmp(option, "tp")) p.mesh.tp = (int64_t)value;
+    else if (!strcmp(option, "experts")) model_options(&p)->experts = (int64_t)value;
+    else if (!strcmp(option, "router-groups")) o->router_groups = (int64_t)value;
+    else plan_set_number(&p, option, (int64_t)value);
+    program_init(&program);
+    enum status status = llama_build(&p, &program);
+    program_fini(&program);
+    return status;
+}
+
+TEST(test_impossible_routers_are_refused) {
+    assert_ok(build_with("router-groups-per-token", 2));
+    assert_fails(build_with("experts-off", 0), E_CONFIG, "router-scores=sigmoid", "shared-experts=2", "give --experts");
+    assert_fails(build_with("router-groups", 3), E_CONFIG, "router-groups=3", "experts=8", "use one of 1, 2, 4, 8");
+    assert_fails(build_with("router-groups-per-token", 5), E_CONFIG, "router-groups-per-token=5", "use at most 4");
+    assert_fails(build_with("router-groups-per-token", 1), E_CONFIG, "groups of 2 experts", "experts-per-token=3",
+                 "use --router-groups-per-token 2");
+    assert_fails(build_with("tp", 16), E_CONFIG, "tp=16", "24", "use one of 1, 2");
+    assert_fails(build_with("post-norm", 1), E_CONFIG, "shared-experts=2", "--shared-experts 0");
+}
+
+/* The bias has the loads as its gradient. Its norm is not the model's, and no optimizer moves it. */
+TEST(test_the_bias_is_apart) {
+    struct reference r;
+    struct plan p = routed_plan();
+    int biases = 0;
+    double squares = 0, loads = 0;
+    assert_ok(reference_init(&r, &p));
+    for (int i = 0; i < r.run.program.n_params; i++) {
+        const struct param *w = &r.run.program.params[i];
+        bool is_bias = strstr(w->name, ".router.bias") != NULL;
+        biases += is_bias;
+        for (int64_t k = 0; k < type_n(&w->type); k++) {
+            if (is_bias) assert_close(r.weight[i][k], 0, 0);
+            *(is_bias ? &loads : &squares) += r.grad[0][i][k] * r.grad[0][i][k];
+        }
+    }
+    assert_true(biases == 3 && loads > 0);
+    assert_close(r.norm[0], sqrt(squares), 1e-12 * r.norm[0]);
+    reference_fini(&r);
+}
+
+/* ---- parity ---- */
+struct tally { const struct reference *reference; int failed; };
+
+static void try_settled(struct tally *t, struct plan p) {
+    enum status settled = plan_settle(&p, comm_world_size());
+    t->failed += !layout_is_serial(&p, settled, t->reference);
+}
+
+/* Shard the experts, with tp and sp, cp, pp, zero and recompute as far as the world has ranks. */
+static void try_ep(struct tally *t) {
+    static const struct { int ranks, ep, dp, tp, cp, pp, sp, zero, recompute; } layouts[] = {
+        {2, 2, 2, 1, 1, 1, 0, 2, 0}, {2, 2, 1, 1, 2, 1, 0, 3, 0}, {2, 1, 1, 2, 1, 1, 1, 0, RECOMPUTE_FULL},
+        {4, 4, 4, 1, 1, 1, 0, 3, RECOMPUTE_FULL}, {4, 2, 2, 2, 1, 1, 1, 1, 0}, {4, 2, 2, 1, 1, 2, 0, 2, 0},
+        {4, 2, 1, 2, 2, 1, 1, 3, 0}, {8, 4, 2, 2, 2, 1, 1, 2, RECOMPUTE_FULL}, {8, 2, 2, 2, 1, 2, 0, 1, 0}};
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        struct plan p = t->reference->run.plan;
+        if (layouts[i].ranks != comm_world_size()) continue;
+        p.settled = false;
+        p.mesh.ep = layouts[i].ep, p.mesh.dp = layouts[i].dp, p.mesh.tp = layouts[i].tp, p.mesh.cp = layouts[i].cp;
+        p.mesh.pp = layouts[i].pp, p.micro_batch = 2;
+        model_options(&p)->moe_packed = i % 2;
+        plan_set_number(&p, "sp", layouts[i].sp);
+        plan_set_number(&p, "zero", layouts[i].zero);
+        recompute_options(&p)->kind = layouts[i].recompute;
+        try_settled(t, p);
+    }
+}
+
+static void try_listed(void *self, const struct plan *p) { try_settled(self, *p); }
+
+static void try_layouts(struct plan serial) {
+    struct reference reference;
+    enum status status = reference_init(&reference, &serial);
+    struct tally t = {&reference, 0};
+    bool ready = agree_all(status == OK);
+    for (int i = 0; ready && i < N_COMPANIES; i++) try_settled(&t, layout_in_company(serial, i));
+    if (ready) try_ep(&t);
+    if (ready && layouts_want_all()) layouts_each(&serial, comm_world_size(), try_listed, &t);
+    reference_fini(&reference);
+    assert_ok(status);
+    assert_int_equal(t.failed, 0);
+}
+
+TEST(test_every_layout_of_sigmoids_and_shared_experts_equals_serial_fp64) { try_layouts(routed_plan()); }
+TEST(test_every_layout_of_softmax_in_groups_equals_serial_fp64) { try_layouts(softmax_plan()); }
+
+TESTS(unit_test(test_routers_have_the_options_rule), unit_test(test_params_of_shared_experts_are_counted),
+      unit_test(test_published_sizes_have_the_published_params), unit_test(test_impossible_routers_are_refused),
+      unit_test(test_the_bias_is_apart),
+      unit_test(test_every_layout_of_sigmoids_and_shared_experts_equals_serial_fp64),
+      unit_test(test_every_layout_of_softmax_in_groups_equals_serial_fp64))
