@@ -3,7 +3,7 @@
 # one it names the tensor; and scripts that are none of ours, as they are. PYTHON: one with torch, transformers,
 # safetensors and accelerate (default: that of tools/oracle/venv.py, if it is there). ORACLE_PYTHON: one with deepspeed
 # and megatron-core besides, for their rows, and megatron-bridge for published bugs (default: that of venv.py
-# --frameworks). BUILD: where the program is. Sixteen minutes of a processor; ONLY=WORD: rows with that word.
+# --frameworks). BUILD: where the program is. Half an hour of a processor; ONLY=WORD: rows with that word.
 set -u -o pipefail
 trivium=$(cd "${BUILD:-build}" && pwd)/trivium || exit 1
 adapters=$PWD/tools/oracle parallel=$PWD/tests/long/oracle_script.py rows=$PWD/tests/long/oracle_rows.py
@@ -375,6 +375,12 @@ if [[ oracle_published == *${ONLY-}* ]]; then
     else
         echo "skip oracle_published no Megatron-Bridge here (python3.12 tools/oracle/venv.py --frameworks brings it)"
     fi
+fi
+# ---- bugs drawn by readers who had not seen the detector ----
+if [[ oracle_drawn == *${ONLY-}* || ${ONLY-} == oracle_drawn* ]]; then
+    "$zero" -c 'import torchtitan, deepspeed, megatron.core' 2>log && all=$zero || all=$python
+    KEEP=$work PYTHONWARNINGS=ignore "$all" "${rows%/*}/oracle_drawn.py" "$trivium" "$adapters/../../docs/oracle.md" 2>log ||
+        echo "not ok oracle_drawn $(tail -1 log)"
 fi
 if [[ oracle_torchrun == *${ONLY-}* ]]; then
     make_references gpt
