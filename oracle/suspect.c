@@ -30,16 +30,21 @@ static const struct { const char *id; signature *fits; const char *what, *confir
      "are logits gathered, and summed over the ranks of the vocabulary again?"},
     {"norm counts", suspect_norm_counts, "the norm is not a sum over each element once",
      "shards are summed over ranks, replicas counted on one of them"},
+    {"norm counts", suspect_norm_of_family, "the norm is not a sum over each element once",
+     "are these parameters in the list that the norm is taken of, and once?"},
     {"unclipped", suspect_unclipped, "gradients reach the optimizer as they were before clipping",
      "are the clipped gradients those that the optimizer reads?"},
+    {"begun again", suspect_begun_again, "the optimizer's state was lost", "is it in the checkpoint, and loaded?"},
     {"coupled decay", suspect_coupled_decay, "Adam with L2, not AdamW", "torch.optim.AdamW, or adamw_mode on"},
     {"decay", suspect_decay, "weight decay on the wrong parameters", "which group of the optimizer is it in?"},
     {"rate", suspect_rate, "another learning rate", "print it just before the optimizer's step"},
+    {"rate", suspect_other_step, "another learning rate", "does the scheduler step before the optimizer, or after?"},
     {"bias correction", suspect_bias_correction, "Adam without its correction", "the optimizer's bias_correction"},
     {"epsilon", suspect_epsilon, "another epsilon, or in another place", "the optimizer's eps"},
     {"betas", suspect_betas, "another beta of Adam", "print the betas of the optimizer's groups"},
     {"ratio", suspect_ratio, "summed for averaged, averaged twice, or counted more than once",
      "which divisor has this number: ranks, microbatches, tokens?"},
+    {"rounded", suspect_rounded, "it went through a narrower type", "in which type is it reduced, sent or kept?"},
     {"dropout", suspect_dropout, "dropout is on", "model.eval(), or probabilities of 0"},
     {"unmasked rows", suspect_unmasked_rows, "rows for other ranks' tokens are not 0", "the mask of the embedding"},
     {"constant vector", suspect_constant_vector, "a bias that is added once by each of several ranks, or not at all",
@@ -48,6 +53,9 @@ static const struct { const char *id; signature *fits; const char *what, *confir
     {"transposed", suspect_transposed, "a matrix that was transposed, or not", "(in, out) or (out, in)?"},
     {"permuted", suspect_permuted, "another order: heads, experts, or the halves of a fused matrix",
      "compare the order in which parts are put together"},
+    {"other samples", suspect_other_samples, "it has read others", "which samples does the loader give each rank?"},
+    {"token by token", suspect_by_token, "each token's vector has a factor of its own",
+     "the epsilon of this norm, the channels of its mean, or a weight of each token"},
     {"scores", suspect_scores, "mask, rotary angles, or the scores' scale", "compare the scores at position 1"},
     {"positions", suspect_positions, "mask or positions", "where does this rank's part of the sequence begin?"},
     {"region", suspect_region, "one part of it", "which rank, expert or padding has this part?"},
@@ -84,7 +92,7 @@ static enum status gather(const struct check *k, struct evidence *e) {
     TRY(kept_whole(e->run, e->c.name, &e->x));
     TRY(kept_whole(e->reference, e->c.name, &e->y));
     e->adamw = json_object_get(k->reference.head, "optimizer");
-    e->ranks = count_ranks(e->run);
+    e->ranks = count_ranks(e->run), e->dtype = k->run.dtype;
     double most = 0;
     for (int64_t i = 0; i < e->y.n; i++) most = fmax(most, fabs(e->y.x[i]));
     e->limit = CHECK_FACTOR * e->c.scale * (most > 0 ? most : 1);

@@ -19,6 +19,7 @@ struct evidence {
     struct kept *last, *older;           /* the reference's of the step before, and of the one before that */
     double limit;                        /* largest absolute difference that rounding explains */
     int ranks;                           /* number of ranks that recorded */
+    enum dtype dtype;                    /* the run's precision */
     const struct calls *calls;           /* of the run; NULL: none */
     const json_t *adamw;                 /* the reference's optimizer; NULL in tests that need none */
     double clip_factor;
@@ -36,7 +37,7 @@ enum status suspect_first(const struct check *, struct suspicion out[MAX_SUSPECT
 /* ---- the parts; more in causes/causes.h ---- */
 typedef bool signature(const struct evidence *, char detail[160]);
 /* suspect_ranks.c: compares the ranks' values */
-signature suspect_unsummed, suspect_unaveraged, suspect_untied, suspect_one_rank;
+signature suspect_untied, suspect_one_rank;
 /* suspect_shape.c: compares the elements of the wrong and the right tensor */
 signature suspect_zero, suspect_ratio, suspect_stale, suspect_shifted, suspect_transposed, suspect_permuted,
     suspect_positions, suspect_region, suspect_constant_vector, suspect_dropout;
@@ -49,3 +50,6 @@ bool suspect_same(const struct evidence *, const double *x, const double *y, dou
 /** The run's difference from base over the reference's, if this is one factor for all elements, and not 0. */
 bool suspect_factor(const struct evidence *, const double *base, double *factor);
 bool suspect_ends_with(const char *name, const char *suffix);
+/** How many times does the wrong norm count these squares? 0: not at all; NAN: no whole number fits. */
+double suspect_times_counted(const struct evidence *, double squares);
+void suspect_say_times(double times, const char *what, char detail[160]);

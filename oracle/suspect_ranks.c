@@ -5,51 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Ranks that hold the whole tensor: rank[i] holds x[i]. */
-struct copies { int n, *rank; const double **x; };
-
-static struct copies copies_of(const struct evidence *e) {
-    struct copies c = {.n = 0};
-    int first, n = kept_find(e->run, e->c.name, &first);
-    c.rank = calloc((size_t)n + 1, sizeof *c.rank);
-    c.x = calloc((size_t)n + 1, sizeof *c.x);
-    for (int i = first; c.rank && c.x && i < first + n; i++) {
-        const struct kept_piece *p = &e->run->piece[i];
-        if (box_n(&p->box) != e->y.n || p->parts > 1) continue;
-        c.rank[c.n] = p->rank;
-        c.x[c.n++] = e->run->values + p->at;
-    }
-    return c;
-}
-
-static void copies_fini(struct copies *c) {
-    free(c->rank);
-    free(c->x);
-}
-
-/* Is the sum of all copies, over `divisor`, the reference's tensor? */
-static bool adds_up(const struct evidence *e, const struct copies *c, double divisor) {
-    double limit = e->limit * c->n;
-    for (int64_t i = 0; i < e->y.n; i++) {
-        double sum = 0;
-        for (int r = 0; r < c->n; r++) sum += c->x[r][i];
-        if (!(fabs(sum / divisor - e->y.x[i]) <= limit)) return false;
-    }
-    return c->n > 1;
-}
-
-static bool add_up(const struct evidence *e, bool mean, char detail[160]) {
-    if (e->c.verdict != TENSOR_APART) return false;
-    struct copies c = copies_of(e);
-    bool fits = adds_up(e, &c, mean ? c.n : 1);
-    if (fits) snprintf(detail, 160, "the %s of what the %d ranks have is right", mean ? "mean" : "sum", c.n);
-    copies_fini(&c);
-    return fits;
-}
-
-bool suspect_unsummed(const struct evidence *e, char detail[160]) { return add_up(e, false, detail); }
-bool suspect_unaveraged(const struct evidence *e, char detail[160]) { return add_up(e, true, detail); }
-
 /* The sum of this tensor and another one of the run is the reference's: a tied weight has become two weights. */
 bool suspect_untied(const struct evidence *e, char detail[160]) {
     for (int i = 0; i < e->run->n; i++) {
@@ -65,15 +20,25 @@ bool suspect_untied(const struct evidence *e, char detail[160]) {
     return false;
 }
 
+static bool is_right(const struct evidence *e, const struct kept_piece *p) {
+    for (int64_t i = 0; i < box_n(&p->box); i++)
+        if (!(fabs(e->run->values[p->at + i] - e->y.x[box_place(&p->box, i)]) <= e->limit)) return false;
+    return true;
+}
+
 bool suspect_one_rank(const struct evidence *e, char detail[160]) {
-    if (e->c.verdict != TENSOR_APART) return false;
-    struct copies c = copies_of(e);
-    int right = 0, wrong = -1;
-    for (int r = 0; r < c.n; r++)
-        if (suspect_same(e, c.x[r], e->y.x, 1)) right++;
-        else wrong = c.rank[r];
-    bool fits = right > 0 && wrong >= 0;
-    if (fits) snprintf(detail, 160, "%d of %d ranks have it right; rank %d, for one, has not", right, c.n, wrong);
-    copies_fini(&c);
-    return fits;
+    int first, n = kept_find(e->run, e->c.name, &first), right = 0, wrong = 0, which = 0;
+    char *has = calloc((size_t)e->ranks + 1, 1);    /* of each rank: nothing, 1 right pieces, 2 a wrong one */
+    for (int i = first; has && e->c.verdict == TENSOR_APART && i < first + n; i++) {
+        const struct kept_piece *p = &e->run->piece[i];
+        if (p->rank < e->ranks && has[p->rank] < 2) has[p->rank] = p->parts == 1 && is_right(e, p) ? 1 : 2;
+    }
+    for (int r = 0; has && r < e->ranks; r++) {
+        right += has[r] == 1;
+        if (has[r] == 2) wrong++, which = r;
+    }
+    free(has);
+    if (!right || !wrong) return false;
+    snprintf(detail, 160, "%d of %d ranks have it right; rank %d, for one, has not", right, right + wrong, which);
+    return true;
 }

@@ -45,7 +45,8 @@ bool suspect_zero(const struct evidence *e, char detail[160]) {
 bool suspect_ratio(const struct evidence *e, char detail[160]) {
     double a;
     char name[96];
-    if (is_apart(e) || suspect_betas(e, detail) || !suspect_factor(e, NULL, &a)) return false;
+    if (is_apart(e) || suspect_betas(e, detail) || suspect_other_step(e, detail) || !suspect_factor(e, NULL, &a))
+        return false;
     suspect_name_factor(e, a, name);
     if (is_number(e) && !name[0]) return false;
     snprintf(detail, 160, "%.6g times what it should be%s%s", a, name[0] ? ": " : "", name);

@@ -18,15 +18,14 @@ static double squares_of(const struct evidence *e, const char *name, int *n_axes
     return sum;
 }
 
-/* How many times does the wrong norm count these squares? 0: not at all; NAN: no whole number fits. */
-static double times_counted(const struct evidence *e, double squares) {
+double suspect_times_counted(const struct evidence *e, double squares) {
     double x = e->x.x[0], y = e->y.x[0], limit = 2 * fabs(y) * e->limit;
     double times = 1 + (x * x - y * y) / squares, whole = round(times);
     bool fits = squares > 8 * limit && whole >= 0 && whole <= 64 && whole != 1;
     return fits && fabs(times - whole) * squares <= limit + 1e-6 * squares ? whole : NAN;
 }
 
-static void say_times(double times, const char *what, char detail[160]) {
+void suspect_say_times(double times, const char *what, char detail[160]) {
     if (times == 0) snprintf(detail, 160, "it leaves out %.120s", what);
     else snprintf(detail, 160, "it counts %.120s %.0f times", what, times);
 }
@@ -40,16 +39,16 @@ bool suspect_norm_counts(const struct evidence *e, char detail[160]) {
         const char *name = e->reference->piece[i].name;
         int n_axes;
         if (!suspect_ends_with(name, ".grad") || !strcmp(name, last)) continue;
-        double squares = squares_of(e, last = name, &n_axes), times = times_counted(e, squares);
+        double squares = squares_of(e, last = name, &n_axes), times = suspect_times_counted(e, squares);
         of_kind[n_axes > 1] += squares;
         if (isnan(times)) continue;
-        say_times(times, name, detail);
+        suspect_say_times(times, name, detail);
         return true;
     }
     for (int kind = 0; kind < 2; kind++) {
-        double times = times_counted(e, of_kind[kind]);
+        double times = suspect_times_counted(e, of_kind[kind]);
         if (isnan(times)) continue;
-        say_times(times, kind ? "all matrices" : "all norms' weights and biases", detail);
+        suspect_say_times(times, kind ? "all matrices" : "all norms' weights and biases", detail);
         return true;
     }
     return false;

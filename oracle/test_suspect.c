@@ -4,6 +4,7 @@
 #include "lib/base/rng.h"
 #include "oracle/suspect.h"
 #include "tests/test.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -538,6 +539,110 @@ TEST(test_adam_otherwise) {
     }
 }
 
+/* FSDP in two replicas whose gradients are not averaged over both: shards are right on no rank. Rank r of 4 has shard
+ * r mod 2. And: a rank whose copy of a shard is wrong. */
+TEST(test_shards_that_were_never_summed) {
+    static const struct { const char *id, *word; double part; } TRIED[] = {
+        {"unaveraged", "mean of what the 2 ranks", 1}, {"unsummed", "sum of what the 2 ranks", 0.5},
+        {NULL, "", 0.7}, {"one rank", "3 of 4 ranks have it right; rank 2", 0}};
+    for (size_t k = 0; k < sizeof TRIED / sizeof *TRIED; k++) {
+        begin("layer.weight.grad", 2);
+        w.e.c.verdict = TENSOR_APART, w.e.ranks = 4;
+        for (int r = 0; r < 4; r++) {
+            struct kept_piece p = {.box = {2, {N, N}, {r % 2 * N / 2, 0}, {N / 2, N}}, .rank = r, .parts = 1};
+            snprintf(p.name, sizeof p.name, "layer.weight.grad");
+            double *x = kept_add(&w.run, &p), noise;
+            for (int i = 0; i < N * N / 2; i++) {
+                int at = r % 2 * N * N / 2 + i;
+                noise = k == 2 ? draw(5 + (uint64_t)r, at) : (r < 2 ? 1 : -1) * draw(5, at);
+                x[i] = TRIED[k].part > 0 ? TRIED[k].part * w.y[at] + noise : w.y[at] + (r == 2);
+            }
+        }
+        assert_suspect(TRIED[k].id, TRIED[k].word);
+    }
+}
+
+/* Two ranks read the first samples again. Nothing fits where one sample is spoiled otherwise. */
+TEST(test_other_samples) {
+    for (int spoiled = 0; spoiled < 2; spoiled++) {
+        begin("layer.act", 3);
+        for (int i = SIZE / 2; i < SIZE; i++) w.x[i] = w.y[i - SIZE / 2];
+        if (spoiled) w.x[SIZE - 1] += 0.1, w.x[0] += 0.1;
+        assert_suspect(spoiled ? NULL : "other samples", "where sample 4 is wrong, it has what sample 0 should have");
+    }
+}
+
+static double rounded(double x) {
+    int exponent;
+    double m = frexp(x, &exponent);
+    return ldexp(rint(256 * m), exponent - 8);
+}
+
+/* A sum in bf16. In a run of bf16 that is no news, and of one value it may be chance. */
+TEST(test_numbers_of_a_narrower_type) {
+    for (int k = 0; k < 4; k++) {
+        begin("layer.weight.grad", 2);
+        w.e.dtype = k == 1 ? BF16 : FP32;
+        if (k == 3) for (int i = 0; i < N * N; i++) w.y[i] = 1 + 1e-3 * draw(9, i);
+        for (int i = 0; i < N * N; i++) w.x[i] = k == 3 ? 1 : rounded(w.y[i]);
+        if (k == 2) w.x[9] += 1e-3;
+        assert_suspect(k ? NULL : "rounded", "bf16, in a run of fp32");
+    }
+}
+
+TEST(test_a_factor_of_each_token) {
+    for (int spoiled = 0; spoiled < 2; spoiled++) {
+        begin("layer.act", 3);
+        for (int i = 0; i < SIZE; i++) w.x[i] *= 1 + 0.01 * (i / N % 7);
+        w.x[3] += spoiled;
+        assert_suspect(spoiled ? NULL : "token by token", "from 1 to 1.06");
+    }
+}
+
+TEST(test_moments_that_begin_again) {
+    for (int second = 0; second < 2; second++)
+        for (int step = 1; step < 3; step++) {
+            begin(second ? "layer.weight.moment2" : "layer.weight.moment1", 2);
+            w.e.c.step = step, w.e.limit = 1e-12;
+            for (int i = 0; i < N * N; i++) {
+                double g = 0.4 * w.gradient[i];
+                w.x[i] = second ? 0.05 * g * g : 0.1 * g;
+            }
+            assert_suspect(step == 1 ? NULL : "begun again", "nothing of the steps before");
+        }
+}
+
+TEST(test_the_rate_of_another_step) {
+    static const struct { double rate; const char *id, *word; } TRIED[] = {
+        {5e-3, "rate", "step before"}, {4e-3, "rate", "next step"}, {2e-2, "ratio", "2 times"}, {7e-3, NULL, ""}};
+    for (size_t k = 0; k < sizeof TRIED / sizeof *TRIED; k++) {
+        begin("lr", 0);
+        w.y[0] = 1e-2, w.x[0] = TRIED[k].rate, w.e.limit = 1e-9;
+        assert_suspect(TRIED[k].id, TRIED[k].word);
+    }
+}
+
+/* The norm of two blocks with two experts each, which leaves out what the case says, or a part of each gradient. */
+TEST(test_a_norm_without_a_family) {
+    static const char *const LEAVES_OUT[] = {"h.*.experts", "h.1", "h.*.router", NULL};
+    for (int k = 0; k < 4; k++) {
+        begin("grad_norm", 0);
+        double all = 0, without = 0;
+        for (int n = 0; n < 6; n++) {
+            char name[32];
+            double g[N * N], sum = 0;
+            for (int i = 0; i < N * N; i++) g[i] = draw(20 + (uint64_t)n, i), sum += g[i] * g[i];
+            if (n < 4) snprintf(name, sizeof name, "h.%d.experts.%d.w.grad", n / 2, n % 2);
+            else snprintf(name, sizeof name, "h.%d.router.grad", n - 4);
+            add(&w.reference, name, 0, 2, g);
+            bool out = k == 0 ? n < 4 : k == 1 ? n == 2 || n == 3 || n == 5 : k == 2 && n >= 4;
+            all += sum, without += out ? 0 : sum * (k == 3 ? 0.77 : 1);
+        }
+        w.y[0] = sqrt(all), w.x[0] = sqrt(without);
+        assert_suspect(LEAVES_OUT[k] ? "norm counts" : NULL, LEAVES_OUT[k] ? LEAVES_OUT[k] : "");
+    }
+}
+
 TESTS(unit_test(test_noise_is_no_suspect), unit_test(test_nan_is_no_suspect), unit_test(test_factors_have_names),
       unit_test(test_ranks_that_were_never_summed), unit_test(test_a_tied_weight_that_is_two),
       unit_test(test_a_sum_over_other_ranks), unit_test(test_a_sum_over_shards),
@@ -553,4 +658,8 @@ TESTS(unit_test(test_noise_is_no_suspect), unit_test(test_nan_is_no_suspect), un
       unit_test(test_what_a_wrong_part_has_instead), unit_test(test_a_bias_too_many), unit_test(test_dropout),
       unit_test(test_a_norm_that_counts_wrongly),
       unit_test(test_a_norm_with_half_of_a_tensor_more_counts_nothing), unit_test(test_gradients_that_were_not_clipped),
-      unit_test(test_decay), unit_test(test_rates), unit_test(test_adam_otherwise))
+      unit_test(test_decay), unit_test(test_rates), unit_test(test_adam_otherwise),
+      unit_test(test_shards_that_were_never_summed), unit_test(test_other_samples),
+      unit_test(test_numbers_of_a_narrower_type), unit_test(test_a_factor_of_each_token),
+      unit_test(test_moments_that_begin_again), unit_test(test_the_rate_of_another_step),
+      unit_test(test_a_norm_without_a_family))

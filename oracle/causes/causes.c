@@ -48,6 +48,9 @@ static bool is_first(const struct pieces *p, int i) {
 /* The sum of one piece of each class at a place is `factor` times the sum of the reference over `places` places. */
 struct sum { int pieces, classes, places; double factor; };
 
+static bool is_never_summed(const struct sum *s) { return s->places == 1 && s->classes == s->pieces; }
+static bool is_mean(const struct sum *s) { return fabs(s->factor / s->classes - 1) < 1e-3; }
+
 static bool sum_at(const struct pieces *p, int at, struct sum *s) {
     int64_t n = box_n(&p->of[at].box);
     double *u = calloc((size_t)n, sizeof *u), *v = calloc((size_t)n, sizeof *v), uv = 0, vv = 0;
@@ -64,8 +67,11 @@ static bool sum_at(const struct pieces *p, int at, struct sum *s) {
     }
     for (int64_t k = 0; u && v && k < n; k++) uv += u[k] * v[k], vv += v[k] * v[k];
     s->factor = vv > 0 ? uv / vv : 0;
+    if (fabs(s->factor - 1) < 1e-3) s->factor = 1;
+    if (is_mean(s)) s->factor = s->classes;
     double limit = p->e->limit * (s->classes + s->places) * fmax(1, fabs(s->factor));
-    bool fits = s->classes * s->places > 1 && s->factor != 0 && n > 1;
+    bool plain = s->factor == 1 || s->factor == s->classes;     /* two numbers always have a factor */
+    bool fits = s->classes * s->places > 1 && s->factor != 0 && (n > 1 || plain);
     for (int64_t k = 0; fits && k < n; k++) fits = fabs(u[k] - s->factor * v[k]) <= limit;
     free(u);
     free(v);
@@ -81,9 +87,6 @@ static bool sum_of(const struct evidence *e, struct sum *s) {
     free(p.first_like);
     return fits;
 }
-
-static bool is_never_summed(const struct sum *s) { return s->places == 1 && s->classes == s->pieces; }
-static bool is_mean(const struct sum *s) { return fabs(s->factor / s->classes - 1) < 1e-3; }
 
 /* Ranks have the same values, so they were summed, but those are other ranks than should have been. */
 bool suspect_group(const struct evidence *e, char detail[160]) {
@@ -101,6 +104,18 @@ bool suspect_group(const struct evidence *e, char detail[160]) {
                  s.places, s.classes > 1 ? "the sum of those of one part is" : "these are", times);
     return true;
 }
+
+/* At each place each rank has values of its own, whose sum or mean is right. */
+static bool never_summed(const struct evidence *e, bool mean, char detail[160]) {
+    struct sum s = {.pieces = 0};
+    if (e->c.verdict != TENSOR_APART || !sum_of(e, &s) || !is_never_summed(&s)) return false;
+    if (mean ? !is_mean(&s) : s.factor != 1) return false;
+    snprintf(detail, 160, "the %s of what the %d ranks have is right", mean ? "mean" : "sum", s.pieces);
+    return true;
+}
+
+bool suspect_unsummed(const struct evidence *e, char detail[160]) { return never_summed(e, false, detail); }
+bool suspect_unaveraged(const struct evidence *e, char detail[160]) { return never_summed(e, true, detail); }
 
 /* ---- targets that are ignored ---- */
 /* Each microbatch of each rank has its mean loss, loss_parts (n), and its numbers of targets that are not ignored, and

@@ -5,8 +5,12 @@
 #include "oracle/suspect.h"
 #include <stdio.h>
 
-signature suspect_group, suspect_accumulated, suspect_own_norms, suspect_stale_weights, suspect_mean_of_means,
-    suspect_betas, suspect_scores, suspect_unmasked_rows, suspect_counted_logits;
+signature suspect_unsummed, suspect_unaveraged, suspect_group, suspect_accumulated, suspect_own_norms,
+    suspect_stale_weights, suspect_mean_of_means, suspect_betas, suspect_scores, suspect_unmasked_rows,
+    suspect_counted_logits;
+/* values.c: compares the values with those of other places, precisions and steps */
+signature suspect_other_samples, suspect_rounded, suspect_by_token, suspect_begun_again, suspect_other_step,
+    suspect_norm_of_family;
 
 /** Targets that the run does not ignore, over all of them; 1: it does not say. */
 double suspect_share_of_targets(const struct evidence *);

@@ -379,8 +379,8 @@ fi
 # ---- bugs drawn by readers who had not seen the detector ----
 if [[ oracle_drawn == *${ONLY-}* || ${ONLY-} == oracle_drawn* ]]; then
     "$zero" -c 'import torchtitan, deepspeed, megatron.core' 2>log && all=$zero || all=$python
-    KEEP=$work PYTHONWARNINGS=ignore "$all" "${rows%/*}/oracle_drawn.py" "$trivium" "$adapters/../../docs/oracle.md" 2>log ||
-        echo "not ok oracle_drawn $(tail -1 log)"
+    KEEP=$work PYTHONWARNINGS=ignore "$all" "${rows%/*}/oracle_drawn.py" "$trivium" \
+        "$adapters/../../docs/oracle.md" 2>log || echo "not ok oracle_drawn $(tail -1 log)"
 fi
 if [[ oracle_torchrun == *${ONLY-}* ]]; then
     make_references gpt

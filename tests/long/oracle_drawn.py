@@ -285,7 +285,7 @@ def block_without_replicas(adapter):
 
 
 @bug("torch_fsdp", "the frequencies of rotary angles are rounded to bf16", arguments="--dtype fp64",
-     first="1 forward model.layers.0.act", suspect="positions")
+     first="1 forward model.layers.0.act", suspect="positions|scores")
 def frequencies_in_bf16(adapter):
     def change(model):
         rotary = model.model.rotary_emb
@@ -315,7 +315,7 @@ def stale_weights(adapter):
 
 # ---- PyTorch, context parallel ----
 @bug("torch_cp", "rank 1 counts its positions from one too many",
-     first="1 forward model.layers.0.post_attention_layernorm.act", suspect="positions")
+     first="1 forward model.layers.0.post_attention_layernorm.act", suspect="positions|scores")
 def positions_off_by_one(adapter):
     def change(module, inputs, more):
         return inputs, {**more, "position_ids": more["position_ids"] + rank()}
@@ -330,7 +330,7 @@ def parts_weigh_the_same(adapter):
 
 
 @bug("torch_cp", "without balancing, a rank sees the keys of later ranks", arguments="--balance none",
-     first="1 forward model.layers.0.post_attention_layernorm.act", suspect="positions")
+     first="1 forward model.layers.0.post_attention_layernorm.act", suspect="positions|scores")
 def later_keys_seen(adapter):
     behavior = adapter.ring._CausalBehavior
 
@@ -414,7 +414,7 @@ def one_rank_skips(adapter):
 
 # ---- transformers, tensor parallel ----
 @bug("hf_tp", "the base of rotary angles is 500000, not the model's",
-     first="1 forward model.layers.0.post_attention_layernorm.act", suspect="positions")
+     first="1 forward model.layers.0.post_attention_layernorm.act", suspect="positions|scores")
 def another_theta(adapter):
     def change(model):
         frequency = model.model.rotary_emb.inv_freq
@@ -446,7 +446,7 @@ def head_tied_by_loading(adapter):
 
 
 @bug("hf_tp", "the causal mask is off by one: each position sees the next",
-     first="1 forward model.layers.0.post_attention_layernorm.act", suspect="positions")
+     first="1 forward model.layers.0.post_attention_layernorm.act", suspect="positions|scores")
 def next_position_seen(adapter):
     from transformers.models.llama import modeling_llama
 
