@@ -12,12 +12,6 @@ static bool is_act(const struct evidence *e) {
     return suspect_ends_with(e->c.name, ".act") && e->y.box.n_axes > 1 && e->c.verdict != TENSOR_APART;
 }
 
-static double largest(const struct evidence *e) {
-    double most = 0;
-    for (int64_t i = 0; i < e->y.n; i++) most = fmax(most, fabs(e->y.x[i]));
-    return most;
-}
-
 /* ---- samples ---- */
 enum { FEWEST = 8 };        /* fewer wrong elements may agree with another sample by chance */
 
@@ -57,8 +51,9 @@ static bool is_bf16(double x) {
 
 /* In a run of fp32 or fp64 all values are bf16's, near the right ones. */
 bool suspect_rounded(const struct evidence *e, char detail[160]) {
-    double far = largest(e) / 64;
     int64_t different = 0;
+    double far = 0;
+    for (int64_t i = 0; i < e->y.n; i++) far = fmax(far, fabs(e->y.x[i]) / 64);
     for (int64_t i = 0; i < e->y.n; i++) {
         if (!is_bf16(e->x.x[i]) || !(fabs(e->x.x[i] - e->y.x[i]) <= far)) return false;
         different += e->x.x[i] != e->x.x[0];
