@@ -62,7 +62,7 @@ static const struct technique *const TECHNIQUES[] = {
 static const struct model *const MODELS[] = {
     &model_gpt,
     &model_llama,
-    &model_mixtral, &model_moe,
+    &model_mixtral, &model_moe, &model_gpt_oss,
     &model_bert,
     &model_t5,
     &model_dlrm,

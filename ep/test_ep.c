@@ -110,6 +110,22 @@ TEST(test_layouts_of_experts_in_some_layers_equal_serial_fp64) {
     check_layouts(p, 4, true);
 }
 
+/* Experts with biases and a clamped gate, padded and packed; windows and biases of attention. */
+TEST(test_layouts_of_gpt_oss_equal_serial_fp64) {
+    struct plan p = serial_plan("gpt_oss", 3, 1);
+    void *limit;
+    model_options(&p)->tie = 0;
+    plan_set_word(&p, "attention-bias", "all", 0);
+    plan_set_number(&p, "window", 3);
+    plan_set_word(&p, "window-layers", "sf", 0);
+    plan_set_number(&p, "expert-bias", 1);
+    plan_set_number(&p, "router-bias", 1);
+    assert_non_null(plan_option(&p, "swiglu-limit", &limit));
+    *(double *)limit = 0.05;
+    check_layouts(p, 2, false);
+    check_layouts(p, 3, true);
+}
+
 /* ---- refusals ---- */
 /* Refused before a program is built: the types of an impossible mesh cannot be inferred. */
 static void check_refused(struct plan p, const char *what, const char *remedy) {
@@ -132,4 +148,5 @@ TESTS(unit_test(test_every_layout_with_experts_equals_serial_fp64),
       unit_test(test_layouts_of_top_1_without_drops_equal_serial_fp64),
       unit_test(test_layouts_of_packed_experts_equal_the_padded_serial_run_fp64),
       unit_test(test_layouts_of_mixtral_equal_serial_fp64),
-      unit_test(test_layouts_of_experts_in_some_layers_equal_serial_fp64), unit_test(test_ep_refuses))
+      unit_test(test_layouts_of_experts_in_some_layers_equal_serial_fp64),
+      unit_test(test_layouts_of_gpt_oss_equal_serial_fp64), unit_test(test_ep_refuses))

@@ -3,6 +3,7 @@ tests/hf_keys.py and tests/hf_variants.py."""
 import re
 
 SHARED = "lib/checkpoint/hf_keys_shared.c"
+OF_EXPERTS = {"gpt_oss": "../moe/"}
 FAMILIES = "models/llama/families"                  # a file for each, and family.c with the keys of all
 
 
@@ -16,7 +17,8 @@ def families():
 # The files of each model with tables of its own; the sizes and the keys that all models share are in SHARED
 FILES = {"gpt2": ["models/gpt/gpt_hf_config.c"], "bert": ["models/bert/bert_hf_config.c"],
          "t5": ["models/t5/t5_hf_config.c"],
-         **{family: [f"{FAMILIES}/family.c", f"{FAMILIES}/{family}.c"] for family in families()}}
+         **{family: [f"{FAMILIES}/family.c", f"{FAMILIES}/{OF_EXPERTS.get(family, '')}{family}.c"]
+            for family in families()}}
 
 ROW = re.compile(r'\{"([^"]+)", (HF_\w+), (NULL|"[^"]*"), (NULL|"[^"]*"), ')
 

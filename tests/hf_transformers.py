@@ -92,6 +92,10 @@ TODAY = {"llama3": dict(tie_word_embeddings=True, attention_bias=True, mlp_bias=
                                      topk_group=2, routed_scaling_factor=1.7,
                                      rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0, beta_fast=4.0, mscale=0.7,
                                                           mscale_all_dim=1.2)),
+         # the limit is so small that it clamps; YaRN's bounds are no whole pairs
+         "gpt_oss": dict(head_dim=12, num_local_experts=8, num_experts_per_tok=3, sliding_window=5, swiglu_limit=0.6,
+                         layer_types=["sliding_attention", "full_attention"],
+                         rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0, beta_fast=4.0, truncate=False)),
          "qwen3_moe": dict(head_dim=12, num_experts=8, num_experts_per_tok=3, moe_intermediate_size=40,
                            norm_topk_prob=True),
          "qwen3_moe_dense": dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=40, num_hidden_layers=4,
@@ -123,13 +127,18 @@ def biases(m):
     return {key: x for key, x in m.named_buffers() if key.endswith("e_score_correction_bias")}
 
 
+# A gain or a bias; experts have a row of biases each
+def is_vector(key, w):
+    return w.dim() == 1 or key.endswith("_bias")
+
+
 def new_model(name):
     config, model = model_class(name)
     torch.manual_seed(7)
     m = model._from_config(config(**sizes(name)), attn_implementation="eager", experts_implementation="eager").double()
     with torch.no_grad():                                        # gains that are not all one
         for key, w in m.named_parameters():
-            if w.dim() == 1:
+            if is_vector(key, w):
                 w += torch.randn(w.shape, dtype=torch.float64) * 0.15
         for w in biases(m).values():                             # of the size of the scores' differences
             w += torch.randn(w.shape, dtype=torch.float64) * 0.15
@@ -184,8 +193,9 @@ def loss_of(m, inputs, targets):
 
 
 def train(m, name, data):
-    groups = [{"params": [x for x in m.parameters() if x.dim() > 1], "weight_decay": DECAY},
-              {"params": [x for x in m.parameters() if x.dim() == 1], "weight_decay": 0}]
+    vectors = {key: is_vector(key, x) for key, x in m.named_parameters()}
+    groups = [{"params": [x for key, x in m.named_parameters() if vectors[key] == v], "weight_decay": 0 if v else DECAY}
+              for v in (False, True)]
     adamw = torch.optim.AdamW(groups, lr=1, betas=BETAS, eps=EPS)
     losses, norms = [], []
     for n in range(STEPS):

@@ -94,6 +94,13 @@ BASES = {"gpt2": [(dict(GPT2, n_head=12), {}), (dict(GPT2, n_head=4), {"n_ctx": 
                        (dict(DECODER, intermediate_size=96, num_key_value_heads=8, num_experts=4, num_experts_per_tok=1,
                              moe_intermediate_size=96, decoder_sparse_step=2, rope_parameters=ROPE),
                         {"head_dim": 8, "max_window_layers": 2})],
+         "gpt_oss": [(dict(DECODER, intermediate_size=96, num_key_value_heads=2, head_dim=12, num_local_experts=8,
+                           num_experts_per_tok=3, sliding_window=6, rope_parameters=ROPE), {}),
+                     (dict(DECODER, intermediate_size=64, num_key_value_heads=8, head_dim=8, num_local_experts=4,
+                           num_experts_per_tok=2, sliding_window=9, attention_bias=False, swiglu_limit=0.5,
+                           layer_types=["full_attention", "sliding_attention"], tie_word_embeddings=True,
+                           rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0, truncate=False,
+                                                original_max_position_embeddings=16)), {})],
          "bert": [(BERT, {}), (dict(BERT, tie_word_embeddings=False), {"position_embedding_type": "absolute"})],
          "t5": [(T5, {}), (dict(T5, tie_word_embeddings=False), {"tie_word_embeddings": False}),
                 (dict(T5, tie_word_embeddings=False, d_kv=12, feed_forward_proj="gated-gelu"),
@@ -256,7 +263,7 @@ def make(family, base, folder):
     m = model._from_config(config(**sizes), attn_implementation="eager", experts_implementation="eager").double()
     with torch.no_grad():
         for _, w in m.named_parameters():
-            if w.dim() == 1:
+            if reference.is_vector(_, w):
                 w += torch.randn(w.shape, dtype=torch.float64) * 0.15
     if family == "t5" and more:
         reference.own_head(m)

@@ -403,6 +403,7 @@ TEST(test_each_family_goes_out_and_in) {
     check_families(llama_formats);
     check_families(mixtral_formats);
     check_families(moe_formats);
+    check_families(gpt_oss_formats);
 }
 
 TEST(test_what_is_not_said_is_the_references) {

@@ -65,6 +65,7 @@ static const char *const SHARED[] = {"layers", "hidden", "heads", "kv-heads", "f
                                      "expert-layers", "router-norm", "kv-lora-rank", "q-lora-rank", "rope-head-dim",
                                      "v-head-dim", "mscale-all-dim", "rope-interleave", "router-scores",
                                      "router-groups", "router-groups-per-token", "router-scale", "shared-experts",
+                                     "expert-bias", "router-bias", "swiglu-limit",
                                      "tokenizer", "precision", "threads", "comm-timeout", "check-collectives", "log"};
 /* PREFILL: tokens of the prompt in one forward: enough to reuse each weight, few enough to store their scores. */
 enum { PREFILL = 64, N_OWN = sizeof OPTIONS / sizeof *OPTIONS, N_SHARED = sizeof SHARED / sizeof *SHARED };

@@ -24,7 +24,7 @@ static const char *const MORE[N_MODEL_MORE] = {"norm-eps", "rope-scaling", "atte
                                                "router-norm", "kv-lora-rank", "q-lora-rank", "rope-head-dim",
                                                "v-head-dim", "mscale-all-dim", "rope-interleave", "router-scores",
                                                "router-groups", "router-groups-per-token", "router-scale",
-                                               "shared-experts"};
+                                               "shared-experts", "expert-bias", "router-bias", "swiglu-limit"};
 
 void checkpoint_model_said(const struct checkpoint_model *m, const char *name, char value[MODEL_VALUE_MAX]) {
     char key[MODEL_MORE_MAX], text[MODEL_MORE_MAX];

@@ -20,7 +20,7 @@ struct checkpoint_model {
 
 /* A size: its name (in the manifest and as an option), its offset in struct checkpoint_model, and its range. */
 struct model_size { const char *name; size_t at; int64_t least, most; };
-enum { N_MODEL_SIZES = 13, N_MODEL_MORE = 25, N_MODEL_OPTIONS = N_MODEL_SIZES + N_MODEL_MORE };
+enum { N_MODEL_SIZES = 13, N_MODEL_MORE = 28, N_MODEL_OPTIONS = N_MODEL_SIZES + N_MODEL_MORE };
 extern const struct model_size model_sizes[N_MODEL_SIZES];
 static inline int64_t *model_size_of(struct checkpoint_model *m, int i) {
     return (int64_t *)((char *)m + model_sizes[i].at);

@@ -123,6 +123,8 @@ enum status hf_rope_read(const char *path, const json_t *config, double missing,
 
 json_t *hf_rope_json(const struct rope_rule *r) {
     json_int_t context = (json_int_t)r->context;
+    json_t *attention = r->scaling < ROPE_YARN || r->attention == rope_yarn_attention(r->factor, 1)
+                            ? NULL : json_real(r->attention);   /* the usual one is not written, and so not rounded */
     json_t *truncate = r->scaling == ROPE_YARN_UNTRUNCATED ? json_false() : NULL;
     switch (r->scaling) {
     case ROPE_LINEAR: return json_pack("{s:s, s:f}", "rope_type", "linear", "factor", r->factor);
@@ -131,8 +133,8 @@ json_t *hf_rope_json(const struct rope_rule *r) {
                          r->slow, "high_freq_factor", r->fast, "original_max_position_embeddings", context);
     case ROPE_YARN:
     case ROPE_YARN_UNTRUNCATED:
-        return json_pack("{s:s, s:f, s:f, s:f, s:f, s:I, s:o*}", "rope_type", "yarn", "factor", r->factor, "beta_slow",
-                         r->slow, "beta_fast", r->fast, "attention_factor", r->attention,
+        return json_pack("{s:s, s:f, s:f, s:f, s:o*, s:I, s:o*}", "rope_type", "yarn", "factor", r->factor, "beta_slow",
+                         r->slow, "beta_fast", r->fast, "attention_factor", attention,
                          "original_max_position_embeddings", context, "truncate", truncate);
     default: return json_null();
     }

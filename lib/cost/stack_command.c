@@ -112,7 +112,7 @@ static void add_what_follows(struct values *v) {
     const char *recompute = value(v, "recompute");
     bool sharded = number(v, "zero") > 0,
          llama = !strcmp(value(v, "arch"), "llama") || !strcmp(value(v, "arch"), "mixtral") ||
-                 !strcmp(value(v, "arch"), "moe");
+                 !strcmp(value(v, "arch"), "moe") || !strcmp(value(v, "arch"), "gpt_oss");
     add_number(v, "microbatches", number(v, "global-batch") / (dp * number(v, "micro-batch")));
     add_number(v, "batch-of-a-replica", number(v, "global-batch") / dp);
     add_number(v, "layers-of-a-chunk", chunks ? number(v, "layers") / (number(v, "pp") * chunks) : 0);

@@ -56,13 +56,14 @@ TEST(test_a_group_must_lie_on_one_rank) {
 }
 
 TEST(test_counts_are_those_of_the_program) {
-    const char *const archs[] = {"gpt", "llama", "mixtral", "moe"};
-    for (int i = 0; i < 4; i++) {
+    const char *const archs[] = {"gpt", "llama", "mixtral", "moe", "gpt_oss"};
+    for (int i = 0; i < 5; i++) {
         struct plan p = moe_plan(8, 2, 1);
         struct program program;
         model_options(&p)->ffn = 24;
         program_init(&program);
         assert_ok(recipe_arch(&p, archs[i]));
+        plan_set_number(&p, "expert-bias", i > 3), plan_set_number(&p, "router-bias", i > 3);
         assert_ok(p.arch->build(&p, &program));
         assert_true(program_n_params(&program) == p.arch->n_params(&p));
         program_fini(&program);

@@ -16,7 +16,8 @@ static const struct option OPTIONS[] = {
      "qwen3-30b-a3b, qwen3-235b-a22b. Of other kinds: bert-base, bert-large, t5-small ... t5-11b, t5-v1_1-small ... "
      "t5-v1_1-xxl, flan-t5-small ... flan-t5-xxl, dlrm-criteo, wide-deep. Sizes below override it", "model", AT(model)},
     {"arch", OPTION_TEXT, "", 0, 0, NULL, "",
-     "gpt, llama, mixtral, moe, bert, t5, dlrm or wide-deep: the architecture to use when several define --model NAME "
+     "gpt, llama, mixtral, moe, gpt_oss, bert, t5, dlrm or wide-deep: the architecture to use when "
+     "several define --model NAME "
      "(all define tiny); default: the first", "model", AT(arch_name)},
     {"layers", OPTION_INT, NULL, 1, 10000, NULL, "", "layers; of t5 half encode, half decode", "model", AT(layers)},
     {"hidden", OPTION_INT, NULL, 1, 1e6, NULL, "channels", "width of the residual stream", "model", AT(hidden)},

@@ -47,6 +47,7 @@ static const struct training { const char *name, *dropout, *usual, *other; } TRA
     {"llama", "attention_dropout", "0", "dropout of attention alone"},
     {"mixtral", "attention_dropout output_router_logits", "0", "dropout of attention alone"},
     {"moe", "attention_dropout output_router_logits", "0", "dropout of attention alone"},
+    {"gpt_oss", "attention_dropout output_router_logits", "0", "dropout of attention alone"},
 };
 
 static const struct training *training_of(const char *type, const char *arch) {

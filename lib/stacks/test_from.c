@@ -152,7 +152,7 @@ TEST(test_a_config_json_that_cannot_be_said) {
     assert_options("dropout=0.2");
     assert_fails(read_text("config.json", "{\"model_type\": \"mamba\"}", "", ""), E_FORMAT, "model_type is mamba",
                  "reads gpt2, llama, mistral, qwen2, qwen3, olmo2, seed_oss, ",
-                 ", mixtral, qwen3_moe, dots1, deepseek_v3, deepseek_v2, bert, t5");
+                 ", mixtral, qwen3_moe, dots1, deepseek_v3, deepseek_v2, gpt_oss, bert, t5");
 }
 
 /* A refusal of another kind of file lists the kinds; a value that the table cuts ends with dots. */

@@ -179,7 +179,8 @@ enum status llama_build(const struct plan *plan, struct program *p) {
     TRY(rope_rule_read(llama_options(plan)->rope_scaling, &rule));
     TRY(mla_check(plan, mla(plan), &rule, llama_options(plan)->qk_norm || llama_options(plan)->attention_bias));
     if (llama_options(plan)->mlp_bias && model_options(plan)->experts)
-        return FAIL(E_CONFIG, "mlp-bias=on, and experts have no biases; use --mlp-bias off, or --experts 0");
+        return FAIL(E_CONFIG, "mlp-bias=on is of MLPs, and that of experts is --expert-bias; use --mlp-bias off, or "
+                    "--experts 0");
     if (llama_options(plan)->post_norm && (llama_options(plan)->attention_bias == BIAS_ALL ||
                                            llama_options(plan)->mlp_bias))
         return FAIL(E_CONFIG, "post-norm=on, and the biases of proj and down would come behind the norm; use "
@@ -247,7 +248,8 @@ static const struct option OPTIONS[] = {
      offsetof(struct llama_options, rope_theta)},
     {"rope-scaling", OPTION_TEXT, "none", 0, 0, NULL, "",
      "llama: slow rotary positions, for texts that are longer than those of the first training, CONTEXT tokens: none, "
-     "linear:FACTOR, llama3:FACTOR:CONTEXT[:LOW:HIGH] or yarn:FACTOR:CONTEXT[:SLOW:FAST[:ATTENTION]]",
+     "linear:FACTOR, llama3:FACTOR:CONTEXT[:LOW:HIGH], yarn:FACTOR:CONTEXT[:SLOW:FAST[:ATTENTION]] or "
+     "yarn-untruncated:... likewise (GPT-OSS)",
      "model", offsetof(struct llama_options, rope_scaling)},
     {"attention-bias", OPTION_CHOICE, "none", 0, 0, "none|qkv|all", "",
      "llama: biases of queries, keys and values (Qwen 2); all: of the projection, too", "model",
@@ -299,3 +301,6 @@ const struct model model_mixtral = {
     WITH_EXPERTS(llama_published)};
 const struct model model_moe = {
     .name = "moe", .presets = {FAMILIES_OF_MOE(PRESETS_OF)}, .formats = moe_formats, WITH_EXPERTS(moe_published)};
+const struct model model_gpt_oss = {
+    .name = "gpt_oss", .presets = {FAMILIES_OF_GPT_OSS(PRESETS_OF)}, .formats = gpt_oss_formats,
+    WITH_EXPERTS(gpt_oss_published)};

@@ -26,9 +26,9 @@
 #include "models/llama/mla/mla.h"
 #include "models/llama/moe/moe.h"
 
-extern const struct model model_llama, model_mixtral, model_moe;
-extern const struct model_format llama_formats[], mixtral_formats[], moe_formats[];
-extern const struct published llama_published[], moe_published[];
+extern const struct model model_llama, model_mixtral, model_moe, model_gpt_oss;
+extern const struct model_format llama_formats[], mixtral_formats[], moe_formats[], gpt_oss_formats[];
+extern const struct published llama_published[], moe_published[], gpt_oss_published[];
 extern const struct published llama_fused[];         /* experts in one tensor, as transformers 5 keeps them */
 
 enum llama_bias { BIAS_NONE, BIAS_QKV, BIAS_ALL };   /* ALL: of the projection, too */

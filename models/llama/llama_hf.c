@@ -10,13 +10,14 @@ static bool is_frequency_table(const char *name) {
     return strstr(name, ".rotary_emb.inv_freq") != NULL;
 }
 
-/* Gemma 2 has a cap, GPT-OSS has sinks, and both are more than that. */
+/* Gemma 2 has a cap, and is more than that. GPT-OSS has sinks, with all that its models have. */
 static enum status check_scores(const struct checkpoint_model *m) {
     char cap[MODEL_VALUE_MAX], sinks[MODEL_VALUE_MAX];
     checkpoint_model_said(m, "attention-cap", cap);
     checkpoint_model_said(m, "attention-sinks", sinks);
-    if (sinks[0])
-        return FAIL(E_CONFIG, "attention-sinks=on, and no model_type that is written has sinks; use "
+    if (sinks[0] && !llama_hf_has_type(m))
+        return FAIL(E_CONFIG, "attention-sinks=on, and of model_types that are written gpt_oss alone has sinks, with "
+                    "--arch gpt_oss --expert-bias on --router-bias on and --swiglu-limit; use these, or "
                     "--attention-sinks off");
     if (!cap[0]) return OK;
     return FAIL(E_CONFIG, "attention-cap=%s, and no model_type that is written has a cap; use --attention-cap 0", cap);
@@ -24,6 +25,11 @@ static enum status check_scores(const struct checkpoint_model *m) {
 
 static enum status check_experts(const struct checkpoint_model *m) {
     char norm[MODEL_VALUE_MAX];
+    bool of_gpt_oss = !strcmp(m->arch, "gpt_oss") || strstr(m->more, "-bias=on") || strstr(m->more, "swiglu-limit=");
+    if (of_gpt_oss && m->experts && !llama_hf_has_type(m))
+        return FAIL(E_CONFIG, "no model of transformers has %.200s with arch %s; gpt_oss has --attention-bias all or "
+                    "none, --attention-sinks, --expert-bias and --router-bias on, and --swiglu-limit: use --arch "
+                    "gpt_oss with these alone, or none of the last four", m->more, m->arch);
     checkpoint_model_said(m, "router-norm", norm);
     if (m->experts_per_token == 1 && !norm[0])
         return FAIL(E_CONFIG, "experts-per-token=1: transformers' %s gives that expert weight 1, and Trivium its "
@@ -39,7 +45,8 @@ static enum status check_experts(const struct checkpoint_model *m) {
 }
 
 enum status llama_hf_check(const struct checkpoint_model *m) {
-    if (strcmp(m->arch, "llama") && strcmp(m->arch, "mixtral") && strcmp(m->arch, "moe"))
+    if (strcmp(m->arch, "llama") && strcmp(m->arch, "mixtral") && strcmp(m->arch, "moe") &&
+        strcmp(m->arch, "gpt_oss"))
         return FAIL(E_CONFIG, "this checkpoint is of %s, and not of llama", m->arch[0] ? m->arch : "gpt");
     TRY(check_experts(m));
     TRY(check_scores(m));

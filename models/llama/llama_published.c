@@ -56,6 +56,18 @@ const struct published moe_published[] = {
     {0},
 };
 
+#define GPT_OSS LAYER ".mlp.experts."
+const struct published gpt_oss_published[] = {
+    ROWS
+    {"h%d.router.w", {LAYER ".mlp.router.weight"}, "E C"},
+    {"h%d.router.b", {LAYER ".mlp.router.bias"}, "E"},
+    {"h%d.experts.up.w", {GPT_OSS "gate_up_proj"}, "E C F2"},        /* gate and up alternate */
+    {"h%d.experts.up.b", {GPT_OSS "gate_up_proj_bias"}, "E F2"},
+    {"h%d.experts.down.w", {GPT_OSS "down_proj"}, "E F C"},
+    {"h%d.experts.down.b", {GPT_OSS "down_proj_bias"}, "E C"},
+    {0},
+};
+
 const struct published llama_fused[] = {
     {"h%d.router.w", {LAYER ".mlp.gate.weight"}, "E C"},
     {"h%d.experts.up.w", {LAYER ".mlp.experts.gate_up_proj"}, "E 2F C"},

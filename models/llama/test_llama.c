@@ -80,6 +80,21 @@ TEST(test_qwen3_moe_has_exactly_the_published_parameters) {
     }
 }
 
+/* "116.8B total and 5.1B active", "20.9B total and 3.6B active": OpenAI 2025, table 1. Its active parameters have the
+ * head, and the 20B's also the table. */
+TEST(test_gpt_oss_has_exactly_the_published_parameters) {
+    const struct { const char *name; int64_t n, active; } sizes[] = {
+        {"gpt-oss-20b", 20914757184, 36}, {"gpt-oss-120b", 116829156672, 51}};
+    for (int i = 0; i < 2; i++) {
+        struct plan p;
+        assert_ok(preset(&p, sizes[i].name));
+        assert_ptr_equal(p.arch, &model_gpt_oss);
+        assert_true(llama_n_params(&p) == sizes[i].n);
+        assert_true(count_by_program(&p) == sizes[i].n);
+        assert_int_equal((llama_matmul_params(&p) + 50000000) / 100000000, sizes[i].active);
+    }
+}
+
 /* ---- figures that talks quote ---- */
 
 /* "LLaMA-2 70B: 140 + 140 + 840 GB" is for weights, gradients and the optimizer: 2, 2 and 12 bytes for each of 70e9
@@ -587,6 +602,7 @@ TESTS(unit_test(test_llama_sizes_have_exactly_the_published_parameters),
       unit_test(test_biases_and_heads_are_counted), unit_test(test_impossible_options_of_today_are_refused),
       unit_test(test_windows_are_those_of_their_layers), unit_test(test_experts_are_in_their_layers),
       unit_test(test_impossible_experts_are_refused), unit_test(test_qwen3_moe_has_exactly_the_published_parameters),
+      unit_test(test_gpt_oss_has_exactly_the_published_parameters),
       unit_test(test_every_layout_of_a_llama_with_experts_in_some_layers_equals_serial_fp64),
       unit_test(test_every_layout_of_llama_equals_serial_fp64),
       unit_test(test_every_layout_of_a_llama_with_windows_equals_serial_fp64),

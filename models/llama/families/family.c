@@ -1,5 +1,7 @@
 /* config.json of Llama and its relatives: the keys that all have, and reading and writing by each family's table. */
 #include "models/llama/families/family.h"
+#include "models/llama/mla/mla.h"
+#include "models/llama/moe/moe.h"
 
 #include "lib/checkpoint/hf_config.h"
 #include "lib/ops/rope.h"
@@ -25,8 +27,10 @@ static const struct hf_keys ALL = {KEYS, NULL, "original_max_position_embeddings
 #define ROW_OF_LLAMA(name) {#name, "llama", &llama_family_##name},
 #define ROW_OF_MIXTRAL(name) {#name, "mixtral", &llama_family_##name},
 #define ROW_OF_MOE(name) {#name, "moe", &llama_family_##name},
+#define ROW_OF_GPT_OSS(name) {#name, "gpt_oss", &llama_family_##name},
 static const struct row { const char *type, *arch; const struct llama_family *family; } ROWS[] = {
-    FAMILIES_OF_LLAMA(ROW_OF_LLAMA) FAMILIES_OF_MIXTRAL(ROW_OF_MIXTRAL) FAMILIES_OF_MOE(ROW_OF_MOE)};
+    FAMILIES_OF_LLAMA(ROW_OF_LLAMA) FAMILIES_OF_MIXTRAL(ROW_OF_MIXTRAL) FAMILIES_OF_MOE(ROW_OF_MOE)
+    FAMILIES_OF_GPT_OSS(ROW_OF_GPT_OSS)};
 enum { N_ROWS = sizeof ROWS / sizeof *ROWS };
 
 /* "llama, mistral or mixtral" */
@@ -135,8 +139,10 @@ size_t llama_hf_shorten(char *layers) {
     return period;
 }
 
-static enum status read_windows(const char *path, const json_t *config, const struct hf_keys *keys,
+static enum status read_windows(const char *path, const json_t *config, const struct llama_family *f,
                                 const struct llama_said *s, struct windows *w) {
+    const struct hf_keys *keys = f->keys;
+    const char *usual = f->window_layers ? f->window_layers : "s";
     bool by_layer = hf_keys_find(keys, "layer_types") != NULL;
     const json_t *types = by_layer ? json_object_get(config, "layer_types") : NULL;
     int64_t first = 0, layers = s->model.layers;
@@ -144,9 +150,12 @@ static enum status read_windows(const char *path, const json_t *config, const st
     TRY(llama_hf_read_whole(path, config, hf_keys_find(keys, "sliding_window"), 1, &w->window));
     TRY(llama_hf_read_whole(path, config, hf_keys_find(keys, "max_window_layers"), 0, &first));
     if (!s->use_window) w->window = 0;
-    for (int64_t i = 0; i < layers; i++) w->layers[i] = i >= first ? 's' : 'f';
+    for (int64_t i = 0; i < layers; i++) w->layers[i] = i >= first ? usual[(size_t)i % strlen(usual)] : 'f';
     w->layers[layers] = 0;
     if (types && !json_is_null(types)) TRY(read_layer_types(path, types, layers, w));
+    else if (f->window_layers && !w->window)
+        return FAIL(E_FORMAT, "%s: sliding_window is null, and without layer_types every second layer has a window; it "
+                    "must be a whole number from 1", path);
     if (!w->window) strcpy(w->layers, "f");
     size_t period = llama_hf_shorten(w->layers);
     if (!strcmp(w->layers, "f")) w->window = 0;
@@ -188,6 +197,11 @@ static enum status check_sizes(const char *path, const struct llama_said *s) {
     return OK;
 }
 
+static bool says_scaling(const json_t *config) {
+    const json_t *old = json_object_get(config, "rope_scaling"), *now = json_object_get(config, "rope_parameters");
+    return json_is_object(old) || json_is_object(now);
+}
+
 static enum status read_config(const char *path, const json_t *config, struct checkpoint_model *out) {
     const json_t *type = json_object_get(config, "model_type");
     const struct row *row = row_of_type(json_is_string(type) ? json_string_value(type) : "");
@@ -205,8 +219,9 @@ static enum status read_config(const char *path, const json_t *config, struct ch
     TRY(checkpoint_model_check(&s.model, path));
     TRY(moe_hf_read(path, config, f, mla_hf_has_latents(f), &s, layers));
     TRY(check_sizes(path, &s));
-    TRY(read_windows(path, config, f->keys, &s, &windows));
+    TRY(read_windows(path, config, f, &s, &windows));
     TRY(hf_rope_read(path, config, f->theta, s.model.seq, &rope));
+    if (f->scaling && !says_scaling(config)) TRY(rope_rule_read(f->scaling, &rope));
     *out = s.model;
     snprintf(out->arch, sizeof out->arch, "%s", arch_of(row, out->experts));
     out->rope_theta = rope.theta == 10000 ? 0 : (int64_t)rope.theta;
@@ -215,7 +230,7 @@ static enum status read_config(const char *path, const json_t *config, struct ch
     out->dropless = out->experts > 0;
     say_more(out, &s, &rope, &windows, f);
     moe_hf_say(out, &s, f, layers);
-    hf_activation_read(config, "hidden_act", "swiglu", out);
+    if (!s.swiglu_limit) hf_activation_read(config, "hidden_act", "swiglu", out);   /* GPT-OSS does not read it */
     checkpoint_model_sort(out);
     if (out->kv_heads == out->heads) out->kv_heads = 0;
     if (out->ffn == 4 * out->hidden) out->ffn = 0;
@@ -237,17 +252,18 @@ static json_t *layer_types(const struct checkpoint_model *m, const char *letters
 }
 
 /* Set the window's keys. Older versions read max_window_layers: from which layer on all have it. */
-static json_t *with_windows(json_t *config, const struct checkpoint_model *m, const struct hf_keys *keys) {
+static json_t *with_windows(json_t *config, const struct checkpoint_model *m, const struct llama_family *f) {
+    const struct hf_keys *keys = f->keys;
     json_int_t window = (json_int_t)checkpoint_model_real(m, "window", 0);
     char letters[MODEL_VALUE_MAX];
     int failed = 0;
     checkpoint_model_said(m, "window-layers", letters);
-    if (!letters[0]) strcpy(letters, "s");
+    if (!letters[0]) strcpy(letters, window ? "s" : "f");
     if (hf_keys_find(keys, "sliding_window"))
         failed |= json_object_set_new(config, "sliding_window", window ? json_integer(window) : json_null());
     if (window && hf_keys_find(keys, "max_window_layers"))
         failed |= json_object_set_new(config, "max_window_layers", json_integer((json_int_t)strspn(letters, "f")));
-    if (window && hf_keys_find(keys, "layer_types"))
+    if ((window || f->window_layers) && hf_keys_find(keys, "layer_types"))
         failed |= json_object_set_new(config, "layer_types", layer_types(m, letters));
     if (failed) json_decref(config);
     return failed ? NULL : config;
@@ -278,7 +294,7 @@ static json_t *config_json(const struct checkpoint_model *m, enum dtype dtype, c
     config = hf_keys_write(f->keys, &s, config);
     config = config ? moe_hf_write(config, m, f) : NULL;
     config = config ? mla_hf_write(config, m, f) : NULL;
-    return with_windows(config, m, f->keys);
+    return with_windows(config, m, f);
 }
 
 enum status llama_hf_config_write(const char *path, const struct checkpoint_model *m, enum dtype dtype) {

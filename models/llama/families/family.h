@@ -24,6 +24,8 @@
     X(dots1) \
     X(deepseek_v3) \
     X(deepseek_v2)
+#define FAMILIES_OF_GPT_OSS(X) \
+    X(gpt_oss)
 
 /* What a config.json says: where the keys of a table go (SAID). */
 struct llama_said {
@@ -31,7 +33,7 @@ struct llama_said {
     int64_t tied, head_dim, attention_bias, mlp_bias, use_window, expert_ffn, router_norm, sparse_step;
     int64_t kv_lora_rank, q_lora_rank, nope, rope, value, interleave;    /* latent attention; kv_lora_rank 0: none */
     int64_t shared, groups, groups_per_token;                            /* of experts */
-    double eps, mscale_all_dim, scale;
+    double eps, mscale_all_dim, scale, swiglu_limit;
 };
 #define SAID(field) offsetof(struct llama_said, field)
 
@@ -51,6 +53,8 @@ struct llama_family {
     const char *bias;                    /* the value of --attention-bias that attention_bias stands for, or NULL */
     const char *always;                  /* options that all its models have, as in "qk-norm=head"; "": none */
     const char *routed;                  /* and those that all its models with experts have; NULL: none */
+    const char *window_layers;           /* --window-layers without layer_types; NULL: s */
+    const char *scaling;                 /* --rope-scaling without rope_parameters; NULL: none */
 };
 
 #define DECLARE_FAMILY(name) \
@@ -62,6 +66,8 @@ FAMILIES_OF_LLAMA(DECLARE_FAMILY)
 FAMILIES_OF_MIXTRAL(DECLARE_FAMILY)
 /** The same. */
 FAMILIES_OF_MOE(DECLARE_FAMILY)
+/** The same. */
+FAMILIES_OF_GPT_OSS(DECLARE_FAMILY)
 
 /** Read the model's sizes and options.
  *  @errors E_DATA: there is no file; E_FORMAT: it describes no Llama that Trivium computes */
@@ -80,33 +86,3 @@ size_t llama_hf_shorten(char *layers);
 
 /** Say an option, unless n is 0. */
 void llama_hf_say_number(struct checkpoint_model *, const char *option, int64_t n);
-
-/* models/llama/mla/mla_hf.c */
-/** Have all the family's models latent attention? Pure. */
-bool mla_hf_has_latents(const struct llama_family *);
-/** Has the family a key for this option of latents? Pure. */
-bool mla_hf_has_key_of(const struct llama_family *, const char *option);
-/** What the rows of the table do not say of latents, and channels of a head. @errors E_FORMAT */
-enum status mla_hf_read(const char *path, const json_t *config, const struct hf_keys *, struct llama_said *);
-/** Say the options of latents. */
-void mla_hf_say(struct checkpoint_model *, const struct llama_said *);
-/** The keys' values of a model that is written; and set those that are HF_READ. @return config; NULL: no memory */
-void mla_hf_said(const struct checkpoint_model *, struct llama_said *);
-/** The same. */
-json_t *mla_hf_write(json_t *config, const struct checkpoint_model *, const struct llama_family *);
-
-/* models/llama/moe/moe_hf.c */
-/** Has the family a key for this option of experts? Pure. */
-bool moe_hf_has_key_of(const struct llama_family *, const char *option);
-/** Can the family's keys say which layers of the model have experts, and that shared ones are absent? Pure. */
-bool moe_hf_holds(const struct llama_family *, const struct checkpoint_model *);
-/** Read the layers with experts, as letters, and the groups. dense_too: a model may have none; then the keys of experts
- *  have their defaults. @errors E_FORMAT */
-enum status moe_hf_read(const char *path, const json_t *config, const struct llama_family *, bool dense_too,
-                        struct llama_said *, char letters[10001]);
-/** Say the options of experts. */
-void moe_hf_say(struct checkpoint_model *, const struct llama_said *, const struct llama_family *, const char *letters);
-/** The keys' values of a model that is written; and set those that are HF_READ. @return config; NULL: no memory */
-void moe_hf_said(const struct checkpoint_model *, struct llama_said *);
-/** The same. */
-json_t *moe_hf_write(json_t *config, const struct checkpoint_model *, const struct llama_family *);

@@ -21,6 +21,7 @@
  * Source: DeepSeek-AI 2024 (DeepSeek-V2), section 2.1 and appendix C; 2024 (DeepSeek-V3). */
 #pragma once
 
+#include "lib/checkpoint/hf_keys.h"
 #include "lib/run/build.h"
 
 /* The options, in the struct of the model's (models/llama/llama.h). kv_lora_rank 0: there is no latent attention. */
@@ -92,3 +93,21 @@ int64_t mla_value(const struct plan *, const struct mla_options *);
 int64_t mla_matrices(const struct plan *, const struct mla_options *);
 /** Parameters of a layer's norms of latents. Pure. */
 static inline int64_t mla_norms(const struct mla_options *o) { return o->kv_lora_rank + o->q_lora_rank; }
+
+/* ---- keys of config.json (mla_hf.c); families/family.h has both structs ---- */
+struct llama_family;
+struct llama_said;
+struct checkpoint_model;
+
+/** Have all the family's models latent attention? Pure. */
+bool mla_hf_has_latents(const struct llama_family *);
+/** Has the family a key for this option of latents? Pure. */
+bool mla_hf_has_key_of(const struct llama_family *, const char *option);
+/** What the rows of the table do not say of latents, and channels of a head. @errors E_FORMAT */
+enum status mla_hf_read(const char *path, const json_t *config, const struct hf_keys *, struct llama_said *);
+/** Say the options of latents. */
+void mla_hf_say(struct checkpoint_model *, const struct llama_said *);
+/** The keys' values of a model that is written; and set those that are HF_READ. @return config; NULL: no memory */
+void mla_hf_said(const struct checkpoint_model *, struct llama_said *);
+/** The same. */
+json_t *mla_hf_write(json_t *config, const struct checkpoint_model *, const struct llama_family *);

@@ -36,7 +36,8 @@ int moe_shared(struct builder *b, const struct moe_options *o, int h, double dow
 int moe_experts(struct builder *b, const struct moe_options *o, int h, double down_std) {
     const struct experts e = {.units = units(b->plan, o), .raw = !o->router_norm, .sigmoid = o->router_scores,
                               .scale = o->router_scale, .sets = o->router_groups,
-                              .sets_per_token = o->router_groups_per_token};
+                              .sets_per_token = o->router_groups_per_token, .router_bias = o->router_bias,
+                              .biases = o->expert_bias, .swiglu_limit = o->swiglu_limit};
     return build_experts(b, &e, h, b->act, down_std);
 }
 
@@ -50,6 +51,10 @@ static enum status check_off(const struct moe_options *o) {
                     " router-scale=%g shared-experts=%" PRId64 " are of experts, and experts=0; give --experts, or "
                     "leave them out", o->router_scores ? "sigmoid" : "softmax", o->router_groups,
                     o->router_groups_per_token, o->router_scale, o->shared_experts);
+    if (o->expert_bias || o->router_bias || o->swiglu_limit > 0)
+        return FAIL(E_CONFIG, "expert-bias=%s router-bias=%s swiglu-limit=%g are of experts, and experts=0; give "
+                    "--experts, or leave them out", o->expert_bias ? "on" : "off", o->router_bias ? "on" : "off",
+                    o->swiglu_limit);
     if (!o->expert_ffn && !strcmp(o->expert_layers, "e") && o->router_norm) return OK;
     return FAIL(E_CONFIG, "expert-ffn=%" PRId64 " expert-layers=%.80s router-norm=%s are of experts, and "
                 "experts=0; give --experts, or leave them out", o->expert_ffn, o->expert_layers,
@@ -95,6 +100,10 @@ enum status moe_check(const struct plan *p, const struct moe_options *o) {
     if (n == 0)
         return FAIL(E_CONFIG, "expert-layers=%.80s leaves none of layers=%" PRId64 " experts, and experts=%" PRId64
                     "; use --expert-layers e, or --experts 0", layers, p->layers, model_options(p)->experts);
+    if (o->swiglu_limit > 0 && (model_options(p)->activation == ACTIVATION_GEGLU || o->shared_experts))
+        return FAIL(E_CONFIG, "swiglu-limit=%g is of experts' swiglu, and activation=%s shared-experts=%" PRId64 "; "
+                    "use --activation swiglu and --shared-experts 0, or --swiglu-limit 0", o->swiglu_limit,
+                    model_options(p)->activation == ACTIVATION_GEGLU ? "geglu" : "swiglu", o->shared_experts);
     TRY(check_groups(p, o));
     return check_tp(p, o, n < p->layers);
 }
@@ -106,5 +115,6 @@ int64_t moe_matrices(const struct plan *p, const struct moe_options *o, int64_t 
 }
 
 int64_t moe_biases(const struct plan *p, const struct moe_options *o) {
-    return o->router_scores ? model_options(p)->experts : 0;
+    int64_t each = 2 * units(p, o) + p->hidden, n = (o->router_scores != 0) + o->router_bias + o->expert_bias * each;
+    return n * model_options(p)->experts;
 }

@@ -10,12 +10,15 @@
  *   choice: the k largest s + bias, of sigmoids alone        in --router-groups-per-token of --router-groups groups
  *   gates  = --router-scale s / sum of the chosen s          --router-norm off: not divided
  *
+ * --expert-bias and --router-bias add biases, and --swiglu-limit clamps the gate (GPT-OSS).
+ *
  * lib/ops/moe/moe_route.h has the details. The bias is a weight that no gradient changes.
  *
  * Source: Jiang et al. 2024 (Mixtral); Yang et al. 2025 (Qwen 3); Dai et al. 2024 (DeepSeekMoE, shared experts);
  * DeepSeek-AI 2024 (DeepSeek-V2, section 2.1.2: groups; DeepSeek-V3, section 2.1.2: sigmoids and the bias). */
 #pragma once
 
+#include "lib/checkpoint/hf_keys.h"
 #include "lib/ops/moe/moe_route.h"
 #include "lib/run/build.h"
 
@@ -27,6 +30,8 @@ struct moe_options {
     int64_t router_groups, router_groups_per_token;
     double router_scale;
     int64_t shared_experts;
+    int expert_bias, router_bias;
+    double swiglu_limit;                             /* 0: none */
 };
 
 /* The rows of the options, for the model's table: `field` of `owner` is the struct. */
@@ -52,7 +57,14 @@ struct moe_options {
      "llama: factor of gates (DeepSeek's routed_scaling_factor)", "model", offsetof(owner, field.router_scale)}, \
     {"shared-experts", OPTION_INT, "0", 0, 1e6, NULL, "", \
      "llama: experts that every token passes: one MLP with the units of all of them; 0: none", "model", \
-     offsetof(owner, field.shared_experts)}
+     offsetof(owner, field.shared_experts)}, \
+    {"expert-bias", OPTION_BOOL, "off", 0, 0, NULL, "", "llama: biases of experts (GPT-OSS)", "model", \
+     offsetof(owner, field.expert_bias)}, \
+    {"router-bias", OPTION_BOOL, "off", 0, 0, NULL, "", "llama: a bias of the router's logits (GPT-OSS)", "model", \
+     offsetof(owner, field.router_bias)}, \
+    {"swiglu-limit", OPTION_REAL, "0", 0, 1e6, NULL, "", \
+     "llama: experts compute (u + 1) a sigmoid(1.702 a), with a gate a of at most the limit, and u between -limit " \
+     "and limit (GPT-OSS: 7); 0: swiglu", "model", offsetof(owner, field.swiglu_limit)}
 
 /* The rows of what others call the shared experts' weights and slots, and the bias (lib/run/published.h); mlp: the name
  * of the layer's experts. */
@@ -75,5 +87,25 @@ int moe_experts(struct builder *, const struct moe_options *, int h, double down
 
 /** Parameters of a layer's experts, of which n count, with the router's matrix and the shared experts. Pure. */
 int64_t moe_matrices(const struct plan *, const struct moe_options *, int64_t n);
-/** Numbers of a layer's bias. Pure. */
+/** Numbers of a layer's biases. Pure. */
 int64_t moe_biases(const struct plan *, const struct moe_options *);
+
+/* ---- keys of config.json (moe_hf.c); families/family.h has both structs ---- */
+struct llama_family;
+struct llama_said;
+struct checkpoint_model;
+
+/** Has the family a key for this option of experts? Pure. */
+bool moe_hf_has_key_of(const struct llama_family *, const char *option);
+/** Can the family's keys say which layers of the model have experts, and that shared ones are absent? Pure. */
+bool moe_hf_holds(const struct llama_family *, const struct checkpoint_model *);
+/** Read the layers with experts, as letters, and the groups. dense_too: a model may have none; then the keys of experts
+ *  have their defaults. @errors E_FORMAT */
+enum status moe_hf_read(const char *path, const json_t *config, const struct llama_family *, bool dense_too,
+                        struct llama_said *, char letters[10001]);
+/** Say the options of experts. */
+void moe_hf_say(struct checkpoint_model *, const struct llama_said *, const struct llama_family *, const char *letters);
+/** The keys' values of a model that is written; and set those that are HF_READ. @return config; NULL: no memory */
+void moe_hf_said(const struct checkpoint_model *, struct llama_said *);
+/** The same. */
+json_t *moe_hf_write(json_t *config, const struct checkpoint_model *, const struct llama_family *);

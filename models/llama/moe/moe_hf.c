@@ -1,5 +1,6 @@
 /* A config.json's keys of experts: which layers have them, and how a token chooses. See families/family.h. */
 #include "models/llama/families/family.h"
+#include "models/llama/moe/moe.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ bool moe_hf_has_key_of(const struct llama_family *f, const char *option) {
         {"expert-ffn", "moe_intermediate_size"}, {"expert-layers", "mlp_only_layers"},
         {"expert-layers", "first_k_dense_replace"}, {"router-norm", "norm_topk_prob"}, {"router-groups", "n_group"},
         {"router-groups-per-token", "topk_group"}, {"router-scale", "routed_scaling_factor"},
-        {"shared-experts", "n_shared_experts"}};
+        {"shared-experts", "n_shared_experts"}, {"swiglu-limit", "swiglu_limit"}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         if (!strcmp(option, of[i][0]) && has(f, of[i][1])) return true;
     return false;
@@ -26,10 +27,12 @@ static bool is_routed(const char *letters, int64_t i) {
 }
 
 bool moe_hf_holds(const struct llama_family *f, const struct checkpoint_model *m) {
-    char letters[MODEL_VALUE_MAX], shared[MODEL_VALUE_MAX];
+    char letters[MODEL_VALUE_MAX], shared[MODEL_VALUE_MAX], limit[MODEL_VALUE_MAX];
     bool ordered = true;
     checkpoint_model_said(m, "expert-layers", letters);
     checkpoint_model_said(m, "shared-experts", shared);
+    checkpoint_model_said(m, "swiglu-limit", limit);
+    if (!limit[0] && has(f, "swiglu_limit")) return false;
     for (int64_t i = 1; i < m->layers; i++) ordered &= !is_routed(letters, i - 1) || is_routed(letters, i);
     return !m->experts || ((shared[0] || !has(f, "n_shared_experts")) && (ordered || !has(f, "first_k_dense_replace")));
 }
@@ -104,6 +107,7 @@ void moe_hf_say(struct checkpoint_model *m, const struct llama_said *s, const st
         llama_hf_say_number(m, "router-groups-per-token", s->groups_per_token);
     checkpoint_model_say_real(m, "router-scale", s->scale, 1);
     llama_hf_say_number(m, "shared-experts", s->shared);
+    checkpoint_model_say_real(m, "swiglu-limit", s->swiglu_limit, 0);
 }
 
 /* ---- writing ---- */
@@ -118,6 +122,7 @@ void moe_hf_said(const struct checkpoint_model *m, struct llama_said *s) {
     s->groups = (int64_t)checkpoint_model_real(m, "router-groups", 1);
     s->groups_per_token = (int64_t)checkpoint_model_real(m, "router-groups-per-token", 1);
     s->scale = checkpoint_model_real(m, "router-scale", 1);
+    s->swiglu_limit = checkpoint_model_real(m, "swiglu-limit", 0);
     s->shared = (int64_t)checkpoint_model_real(m, "shared-experts", 1);
     if (!m->experts) s->model.experts = s->model.experts_per_token = 1;
 }
