@@ -10,7 +10,6 @@
 #include "lib/comm/comm.h"
 #include "lib/data/bpe.h"
 #include "lib/data/clicks.h"
-#include "lib/data/data_taken.h"
 #include "planner/choose.h"
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* trivium launch -n R calibrate: the speed of this machine's cores, or of a GPU, in computing, copying and exchanging,
  * as a cluster file that plan, compare --cluster and auto read. On cores:
  *
- *   peak       a loop of multiply-adds (lib/run/peak.h)
+ *   peak       a loop of multiply-adds (lib/ops/gemm/peak.h)
  *   rows       Each rank trains small models of many widths and batches, all ranks at the same time, so that they
  *              share the memory as a run's ranks do. A row is one op, forward or backward. Its median time over steps
  *              is fitted (lib/cost/fit.h): four constants of products and the launch, a speed of each op that only

@@ -5,7 +5,7 @@
 #include "lib/base/replace.h"
 #include "lib/comm/comm.h"
 #include "lib/cost/op_time.h"
-#include "lib/run/peak.h"
+#include "lib/ops/gemm/peak.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "lib/base/grow.h"
 #include "lib/comm/comm_request.h"
 #include "lib/ops/cost.h"
-#include "lib/run/peak.h"
+#include "lib/ops/gemm/peak.h"
 #include "planner/price.h"
 #include <math.h>
 #include <omp.h>

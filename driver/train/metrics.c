@@ -51,13 +51,15 @@ static void add_disk(json_t *row, const struct disk_traffic *d) {
 
 enum status metrics_step(struct metrics *m, const struct metrics_row *r) {
     if (!m->file) return OK;
-    json_t *row = json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:b, s:o, s:I}",
+    json_t *row = json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:b, s:o, s:I}",
         "step", (json_int_t)r->step, "loss", number(r->loss), "grad_norm", number(r->grad_norm), "lr", number(r->lr),
         "step_ms", number(1e3 * r->step_s), "tokens_per_s", number(r->tokens_per_s), "mfu", number(r->mfu),
         "flops_per_token", number(r->flops_per_token), "mem_peak_bytes", (json_int_t)r->mem_peak_bytes,
         "comm_bytes", number(r->comm_bytes), "comm_ms", number(1e3 * r->comm_s), "bubble_ms", number(1e3 * r->bubble_s),
-        "skipped", (int)r->skipped, "loss_scale", number(r->loss_scale), "tokens_seen", (json_int_t)r->tokens_seen);
+        "data_wait_ms", number(1e3 * r->data_s), "skipped", (int)r->skipped, "loss_scale", number(r->loss_scale),
+        "tokens_seen", (json_int_t)r->tokens_seen);
     if (row && r->parked_bytes) json_object_set_new(row, "parked_bytes", json_integer(r->parked_bytes));
+    if (row && r->run && r->run->train.ahead) json_object_set_new(row, "data_late", json_integer(r->data_late));
     if (row && r->emulated) json_object_set_new(row, "emulated_links", json_true());
     if (row && r->on_disk) add_disk(row, &r->disk);
     if (row && r->experts) add_experts(row, r);

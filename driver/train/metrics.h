@@ -11,7 +11,8 @@ struct metrics_row {
     int64_t mem_peak_bytes;            /* planned bytes of the rank that needs most */
     double comm_bytes, comm_s;         /* this rank's, over all groups: bytes on the wire; waiting */
     int64_t parked_bytes;              /* this rank's, to host memory and back */
-    double bubble_s;                   /* this rank's wait for its pipeline neighbors */
+    double bubble_s, data_s;           /* this rank's wait for its pipeline neighbors; for its samples */
+    int64_t data_late;                 /* with --data-ahead: samples that the thread had not read in time */
     bool skipped;
     double loss_scale;
     int64_t tokens_seen;

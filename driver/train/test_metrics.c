@@ -15,7 +15,7 @@ static struct metrics_row example(void) {
     return (struct metrics_row){.step = 12, .steps = 2000, .loss = 2.31072, .grad_norm = 0.8312, .lr = 6e-4,
                                 .step_s = 0.0412, .tokens_per_s = 49710.2, .mfu = 0.3812, .flops_per_token = 1.25e6,
                                 .mem_peak_bytes = (int64_t)412 << 20, .comm_bytes = 1e6 / 3, .comm_s = 0.0031,
-                                .bubble_s = 0.0017, .loss_scale = 1, .tokens_seen = 24576};
+                                .bubble_s = 0.0017, .data_s = 0.0003, .loss_scale = 1, .tokens_seen = 24576};
 }
 
 /* ---- the file ---- */
@@ -67,7 +67,7 @@ TEST(test_training_row_has_exactly_the_promised_keys) {
     const char *const keys[] = {"step",           "loss",         "grad_norm",  "lr",
                                 "step_ms",        "tokens_per_s", "mfu",        "flops_per_token",
                                 "mem_peak_bytes", "comm_bytes",   "comm_ms",    "bubble_ms",
-                                "skipped",        "loss_scale",   "tokens_seen"};
+                                "data_wait_ms",   "skipped",      "loss_scale", "tokens_seen"};
     struct metrics_row r = example();
     json_t *row = written(&r);
     check_keys(row, keys, sizeof keys / sizeof *keys);
@@ -81,7 +81,7 @@ TEST(test_a_row_with_experts_says_what_they_lose) {
     struct metrics_row r = example();
     r.experts = true, r.aux_loss = 0.0125, r.expert_load = 1.5, r.dropped = 0.0625;
     json_t *row = written(&r);
-    assert_int_equal(json_object_size(row), 18);
+    assert_int_equal(json_object_size(row), 19);
     assert_close(json_real_value(json_object_get(row, "aux_loss")), 0.0125, 0);
     assert_close(json_real_value(json_object_get(row, "expert_load")), 1.5, 0);
     assert_close(json_real_value(json_object_get(row, "dropped")), 0.0625, 0);
@@ -109,6 +109,7 @@ TEST(test_every_value_lands_under_its_key_and_in_its_unit) {
     assert_close(real_of(row, "comm_bytes"), r.comm_bytes, 0);
     assert_close(real_of(row, "comm_ms"), 1e3 * r.comm_s, 0);
     assert_close(real_of(row, "bubble_ms"), 1e3 * r.bubble_s, 0);
+    assert_close(real_of(row, "data_wait_ms"), 1e3 * r.data_s, 0);
     assert_close(real_of(row, "loss_scale"), 65536, 0);
     assert_true(json_is_true(json_object_get(row, "skipped")));
     json_decref(row);

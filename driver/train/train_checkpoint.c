@@ -24,8 +24,7 @@ static void warn_of_others(const char *save) {
     char step[CHECKPOINT_PATH_MAX];
     if (checkpoint_resolve(save, step) == OK && comm_is_rank_0())
         log_warn("%s is of an earlier run, and this one starts from scratch: the first save moves its checkpoints to "
-                 "%s/aside-N; give --resume %s to continue, or --save another folder",
-                 step, save, save);
+                 "%s/aside-N; give --resume %s to continue, or --save another folder", step, save, save);
     status_clear();
 }
 

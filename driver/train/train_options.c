@@ -28,6 +28,9 @@ static const struct option OPTIONS[] = {
     {"data-format", OPTION_CHOICE, "auto", 0, 0, DATA_AS_CHOICES, "",
      "as what data and val-data are read; auto: as what they are recognised as; u16, u32: tokens without a header, as "
      "in nanoGPT's train.bin; text: any bytes", "data", OWN(data_as)},
+    {"data-ahead", OPTION_INT, "0", 0, 64, NULL, "steps",
+     "a thread reads the samples of the next N steps during this one; 0: each step reads its own", "data",
+     OWN(data_ahead)},
     {"val-data", OPTION_TEXT, "", 0, 0, NULL, "", "validation file; empty: the last val-fraction of data", "data",
      OWN(val_data)},
     {"tokenizer", OPTION_TEXT, "", 0, 0, NULL, "",
@@ -51,8 +54,7 @@ static const struct option OPTIONS[] = {
      "checkpoints", OWN(keep)},
     {"spike-guard", OPTION_REAL, "0", 0, 1e6, NULL, "",
      "if the loss exceeds the mean of the last 64 by X standard deviations, or is not finite: restore the last "
-     "checkpoint and skip the samples since; 0: off",
-     "checkpoints", OWN(spike_guard)},
+     "checkpoint and skip the samples since; 0: off", "checkpoints", OWN(spike_guard)},
     {"time-limit", OPTION_REAL, "0", 0, 1e9, NULL, "s",
      "save and exit with code 75 after this time; 0: none. SIGUSR1 requests the same at any time", "checkpoints",
      OWN(time_limit)},
@@ -95,8 +97,7 @@ static const struct option OPTIONS[] = {
     {"trace-steps", OPTION_INT, "2", 1, 1000, NULL, "steps", "how many are traced", "output", OWN(trace_steps)},
     {"inject", OPTION_TEXT, "", 0, 0, NULL, "",
      "slow=RANK,FACTOR: this rank takes FACTOR times as long to compute, to see what a slow machine does to the rest; "
-     "link=RANK,FACTOR: its emulated links are FACTOR times as slow; cpu only; empty: none",
-     "output", OWN(inject)},
+     "link=RANK,FACTOR: its emulated links are FACTOR times as slow; cpu only; empty: none", "output", OWN(inject)},
     {"log", OPTION_CHOICE, "info", 0, 0, "quiet|warn|info|debug", "", "verbosity of the log", "output", OWN(log)},
 };
 

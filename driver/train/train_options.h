@@ -12,7 +12,7 @@ struct train_options {
     char data[OPTION_TEXT_MAX], val_data[OPTION_TEXT_MAX], tokenizer[OPTION_TEXT_MAX];
     int data_as;                         /* enum data_as (lib/data/data.h) */
     double val_fraction;
-    int64_t eval_every, eval_batches;
+    int64_t data_ahead, eval_every, eval_batches;
     /* checkpoints */
     char resume[OPTION_TEXT_MAX], init[OPTION_TEXT_MAX];
     int64_t keep;

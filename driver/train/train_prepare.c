@@ -6,7 +6,7 @@
 #include "lib/base/level.h"
 #include "lib/base/log.h"
 #include "lib/comm/membership/comm_membership.h"
-#include "lib/run/peak.h"
+#include "lib/ops/gemm/peak.h"
 #include "planner/price.h"
 #include <inttypes.h>
 #include <math.h>

@@ -15,7 +15,7 @@ static enum status report_step(struct training *t, double step_s, const struct s
         .step = r->n_done, .steps = p->steps, .loss = x->loss, .grad_norm = x->grad_norm, .lr = x->lr, .step_s = step_s,
         .tokens_per_s = tokens / step_s, .mfu = flops * tokens / step_s / t->peak_flops, .flops_per_token = flops,
         .mem_peak_bytes = t->mem_peak_bytes, .comm_bytes = step->bytes, .comm_s = step->wait_s,
-        .parked_bytes = step->parked,
+        .parked_bytes = step->parked, .data_s = step->data_s, .data_late = step->late,
         .bubble_s = p->device == PLAN_DEVICE_CPU ? r->exec.transfer_s : NAN,
         .skipped = r->skipped, .loss_scale = x->loss_scale, .tokens_seen = run_samples_used(r) * p->seq,
         .emulated = plan_emulates(p), .on_disk = r->disk != NULL, .disk = step->disk,

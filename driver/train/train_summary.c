@@ -14,10 +14,10 @@ static void print_goodput(const struct training *t, int64_t steps) {
     const struct train_saver *v = &t->saver;
     char advice[256];
     double total_s = clock_s() - c->epoch_s, setup_s = c->started_s - c->epoch_s;
-    printf("goodput %.1f%%%s: %.2f s in steps, of %.2f s; %.2f s set-up and loading, %.2f s stopped for %" PRId64
-           " saves, %.2f s evaluation and others\n",
+    printf("goodput %.1f%%%s: %.2f s in steps (%.2f s waiting for data), of %.2f s; %.2f s set-up and loading, %.2f s "
+           "stopped for %" PRId64 " saves, %.2f s evaluation and others\n",
            100 * c->spent_s / total_s, c->epoch_s > c->born_s ? " since the ranks have changed" : "", c->spent_s,
-           total_s, setup_s, v->stalls_s, v->n_saves, total_s - setup_s - c->spent_s - v->stalls_s);
+           t->run.data_s, total_s, setup_s, v->stalls_s, v->n_saves, total_s - setup_s - c->spent_s - v->stalls_s);
     goodput_advice(v->n_saves ? v->stalls_s / (double)v->n_saves : 0, train_options(&t->setup.plan)->mtbf,
                    c->spent_s / (double)steps, advice, sizeof advice);
     if (*advice) printf("%s\n", advice);

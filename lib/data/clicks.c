@@ -3,6 +3,7 @@
 
 #include "lib/base/replace.h"
 #include "lib/base/shared.h"
+#include "lib/data/data_ahead.h"
 #include "lib/data/data_private.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,15 +54,16 @@ enum status clicks_split(const struct data_file *f, double val_fraction, struct 
                          struct data_split *val) {
     int64_t T = clicks_words(&f->clicks), n = (data_n_tokens(f) - 1) / T;
     int64_t n_val = (int64_t)(val_fraction * (double)n);
-    *train = (struct data_split){f, 0, (n - n_val) * T + 1, T};
-    *val = (struct data_split){f, (n - n_val) * T, n_val ? n_val * T + 1 : 0, T};
+    *train = (struct data_split){f, 0, (n - n_val) * T + 1, T, NULL};
+    *val = (struct data_split){f, (n - n_val) * T, n_val ? n_val * T + 1 : 0, T, NULL};
     if (n_val < n && (n_val > 0 || val_fraction == 0)) return OK;
     return FAIL(E_DATA, "%s has %" PRId64 " samples, and val-fraction=%g leaves one part of it empty; use another "
                 "val-fraction (0: no evaluation), or more samples", data_path(f), n, val_fraction);
 }
 
 const int32_t *clicks_sample(const struct data_split *split, int64_t i) {
-    return (const int32_t *)split->file->stretches[0].at + split->first + i * split->T;
+    const int32_t *ahead = split->ahead ? data_ahead_take(split->ahead, i) : NULL;
+    return ahead ? ahead : (const int32_t *)split->file->stretches[0].at + split->first + i * split->T;
 }
 
 /* ---- writing ---- */

@@ -15,7 +15,7 @@
  * A format without a header is used only if the user names the format with --data-format:
  *   u16, u32  little-endian tokens and nothing else: nanoGPT's train.bin (data_raw.c)
  * Any other file is an error, which names the file's format if it is known (data_foreign.c). Files are memory-mapped
- * and read-only. Several files of one format are one stream (data_list.h); the stream skips empty files. */
+ * and read-only. Several files of one format are one stream (data_list.c); the stream skips empty files. */
 #pragma once
 
 #include "lib/base/status.h"
@@ -29,7 +29,7 @@ struct bpe;
 enum data_as { DATA_AS_AUTO, DATA_AS_TEXT, DATA_AS_U16, DATA_AS_U32, DATA_AS_LLMC, DATA_AS_MEGATRON, DATA_AS_NPY };
 #define DATA_AS_CHOICES "auto|text|u16|u32|llmc|megatron|npy"
 
-/** Map a file, or the files that a list or pattern names (data_list.h), as one stream. With a tokenizer, this call
+/** Map a file, or the files that a list or pattern names (data_list.c), as one stream. With a tokenizer, this call
  *  tokenizes the text and keeps the tokens in memory; for more than tens of MB use `trivium data tokenize` once. The
  *  tokenizer may be NULL, and is borrowed for the call only.
  *  @errors E_DATA: missing, unreadable, empty, a directory, files of several formats; E_FORMAT: no data, not in the
@@ -69,8 +69,10 @@ const char *data_file_of(const struct data_file *, int64_t i, int64_t *place);
 /** The bytes of file number i, 0 <= i < data_n_files, if the format has one token a byte. Borrowed. */
 const char *data_text(const struct data_file *, int i, int64_t *bytes);
 
-/* A range of a file's tokens, cut into samples of T tokens. */
-struct data_split { const struct data_file *file; int64_t first, n_tokens, T; };
+/* A range of a file's tokens, cut into samples of T tokens. ahead: samples that were read ahead (data_ahead.h), which
+ * data_sample and clicks_sample use; borrowed. NULL: they read each sample from the file. */
+struct data_ahead;
+struct data_split { const struct data_file *file; int64_t first, n_tokens, T; struct data_ahead *ahead; };
 
 /** Split the tokens: the last `val_fraction` is for validation, the rest for training. With val_fraction 0, *val has 0
  *  tokens.
@@ -89,5 +91,16 @@ int64_t data_shuffled(const struct data_split *, uint64_t seed, int64_t s);
 /** Write tokens[0..T) and targets[0..T) of sample i. @errors E_DATA: a token >= vocab or < 0 (with value, position,
  *  file, limit) */
 enum status data_sample(const struct data_split *, int64_t i, int64_t vocab, int32_t *tokens, int32_t *targets);
+/** Read sample i for data_ahead: its T words of clicks, or its T + 1 tokens. @return false: it has not n_words words,
+ *  or a token is not below vocab; data_sample names that token */
+bool data_words(const struct data_split *, int64_t i, int64_t vocab, int64_t n_words, int32_t *words);
 /** Check the tokens of samples first .. first + n - 1 as data_sample does. @errors E_DATA, as data_sample */
 enum status data_check(const struct data_split *, int64_t first, int64_t n, int64_t vocab);
+
+/* Token ids that a model must not use as its own marks: a tokenizer's tokens, or a vocabulary's special tokens. Tokens
+ * first <= token < end are taken; what: their description for messages. */
+struct data_taken { int64_t first, end; const char *what; };
+
+/** For tokenized text: all of the tokenizer's tokens. For token files: the special tokens, if the format or the size of
+ *  the vocabulary (50257: GPT-2's) identifies the tokenizer. first = end: none is known.  @collective{none} */
+struct data_taken data_taken(const struct data_file *, int64_t vocab);

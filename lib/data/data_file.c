@@ -2,7 +2,6 @@
  * the sizes in headers and indices once; later code relies on them. */
 #include "lib/data/data_private.h"
 
-#include "lib/data/data_list.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,11 @@
-#include "lib/data/data_list.h"
+/* The files that --data names. The first rule that fits wins:
+ *
+ *   a.txt            the file of that name, if it exists
+ *   a.bin,b.bin      several, separated by commas; each is a name or a pattern
+ *   part-*.bin       a shell pattern: * ? [...]
+ *
+ * The files are sorted by the bytes of their names, so that every rank and every machine sees the same stream. */
+#include "lib/data/data_private.h"
 
 #include "lib/base/grow.h"
 #include <glob.h>

@@ -84,3 +84,11 @@ enum status data_foreign_refuse_wide(const struct data_map *);
 enum status data_hash_tokens(struct data_file *);
 /** Replace the stream of text by its tokens. @errors E_CONFIG: the file holds tokens already; those of bpe_encode */
 enum status data_tokenize(struct data_file *, struct bpe *tokenizer);
+
+/* ---- the files that --data names (data_list.c) ---- */
+struct data_list { int n; char **path; };
+
+/** List the files that `names` stands for; a plain name need not exist. Call data_list_fini even after an error.
+ *  @errors E_DATA: a pattern without a matching file, a file named twice; E_MEMORY  @collective{none} */
+enum status data_list_init(struct data_list *out, const char *names);
+void data_list_fini(struct data_list *);

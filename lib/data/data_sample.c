@@ -5,7 +5,9 @@
  */
 #include "lib/base/integer.h"
 #include "lib/base/rng.h"
-#include "lib/data/data.h"
+#include "lib/data/clicks.h"
+#include "lib/data/data_ahead.h"
+#include <string.h>
 
 /* A sample needs T + 1 tokens: its T tokens and the target of the last one. */
 static enum status check_part(const struct data_split *split, const char *part, double val_fraction) {
@@ -26,8 +28,8 @@ enum status data_split_tail(const struct data_file *file, int64_t T, double val_
     if (!(val_fraction >= 0 && val_fraction < 1))
         return FAIL(E_CONFIG, "val-fraction=%g is not in [0, 1); use 0.1, or 0 for no evaluation", val_fraction);
     int64_t n = data_n_tokens(file), n_val = (int64_t)(val_fraction * (double)n);
-    *train = (struct data_split){file, 0, n - n_val, T};
-    *val = (struct data_split){file, n - n_val, n_val, T};
+    *train = (struct data_split){file, 0, n - n_val, T, NULL};
+    *val = (struct data_split){file, n - n_val, n_val, T, NULL};
     if (val_fraction == 0) return data_split_whole(file, T, train);
     TRY(check_part(train, "training", val_fraction));
     return check_part(val, "validation", val_fraction);
@@ -36,7 +38,7 @@ enum status data_split_tail(const struct data_file *file, int64_t T, double val_
 enum status data_split_whole(const struct data_file *file, int64_t T, struct data_split *out) {
     TRY(check_seq(T));
     int64_t n = data_n_tokens(file);
-    *out = (struct data_split){file, 0, n, T};
+    *out = (struct data_split){file, 0, n, T, NULL};
     if (n > T) return OK;
     return FAIL(E_DATA, "%s has %lld tokens, and one sample needs seq+1 = %lld; use a longer file or a smaller --seq",
                 data_path(file), (long long)n, (long long)T + 1);
@@ -74,6 +76,12 @@ enum status data_sample(const struct data_split *split, int64_t i, int64_t vocab
     if (i < 0 || i >= data_split_samples(split))
         return FAIL(E_INTERNAL, "%s: sample %lld of %lld was requested; please report this", data_path(split->file),
                     (long long)i, (long long)data_split_samples(split));
+    const int32_t *ahead = split->ahead ? data_ahead_take(split->ahead, i) : NULL;
+    if (ahead) {
+        memcpy(tokens, ahead, (size_t)T * sizeof *tokens);
+        memcpy(targets, ahead + 1, (size_t)T * sizeof *targets);
+        return OK;
+    }
     for (int64_t t = 0; t <= T; t++) {
         int64_t token = data_token(split->file, first + t);
         if (token < 0 || token >= vocab) return refuse(split->file, first + t, token, vocab);
@@ -81,6 +89,20 @@ enum status data_sample(const struct data_split *split, int64_t i, int64_t vocab
         if (t > 0) targets[t - 1] = (int32_t)token;
     }
     return OK;
+}
+
+bool data_words(const struct data_split *split, int64_t i, int64_t vocab, int64_t n_words, int32_t *words) {
+    const struct data_split here = {split->file, split->first, split->n_tokens, split->T, NULL};
+    bool clicks = data_format_of(split->file) == DATA_CLICKS;
+    int64_t first = split->first + i * split->T;
+    if (n_words != split->T + !clicks) return false;
+    if (clicks) memcpy(words, clicks_sample(&here, i), (size_t)n_words * sizeof *words);
+    for (int64_t t = 0; t < n_words && !clicks; t++) {
+        int64_t token = data_token(split->file, first + t);
+        if (token < 0 || token >= vocab) return false;
+        words[t] = (int32_t)token;
+    }
+    return true;
 }
 
 enum status data_check(const struct data_split *split, int64_t first, int64_t n, int64_t vocab) {

@@ -1,6 +1,6 @@
 /* From a plan to tables. Any process can compile the tables of any rank. Each technique checks the plan, the model
  * builds the program, each technique rewrites it. Then follow lowering, the schedule, the memory plan and the bill. */
-#include "lib/run/run.h"
+#include "lib/run/run_state.h"
 #include "lib/program/gradients.h"
 #include "lib/program/sums.h"
 #include "lib/types/types.h"
@@ -284,7 +284,7 @@ static enum status bill_and_plan(struct run *r) {
         if (r->active[i]->cost) TRY(r->active[i]->cost(&r->plan, &compiled, &r->bill));
     combine_bill(&r->program, &r->bill);
     TRY(optim_blocks_make(&r->program, plan_window_bytes(&r->plan), &r->blocks));
-    int64_t techniques = r->bill.technique_work_bytes[TIER_HOST];
+    int64_t techniques = r->bill.technique_work_bytes[TIER_HOST] += run_ahead_bytes(r);
     r->memory.bytes[TIER_HOST][ROLE_WORK] =
         techniques ? round_up(r->blocks.bytes, DISK_PAGE) + techniques : r->blocks.bytes;
     r->memory.bytes[TIER_HOST][ROLE_COMM] = r->bill.technique_host_bytes;

@@ -42,6 +42,7 @@ struct own_samples {
     enum status (*fetch)(void *run, int microbatch, int32_t *const data[N_DATA]);
     enum status (*fetch_features)(void *run, int microbatch, void *features);
     enum status (*see_scores)(void *run, const void *logits, const int32_t *labels);
+    int64_t (*words)(const struct plan *);   /* the words of a sample (clicks_words). Pure */
     /* Refuse samples first .. first + n - 1 if they do not fit the model. It reads all of them. @errors E_DATA */
     enum status (*check)(const struct run *, const struct data_split *, int64_t first, int64_t n);
     /* The AUC of a whole evaluation, from what see_scores kept on all ranks.

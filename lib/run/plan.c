@@ -47,8 +47,7 @@ static enum status settle_world(struct plan *p, int world) {
     if (world > 0 && n != world)
         return FAIL(E_CONFIG,
                     "%s needs %.0f ranks, and there are %d; use `trivium launch -n %.0f` (or as many slots of --host), "
-                    "or leave --dp out",
-                    mesh_sizes_text(&p->mesh, text, sizeof text), n, world, n);
+                    "or leave --dp out", mesh_sizes_text(&p->mesh, text, sizeof text), n, world, n);
     return OK;
 }
 
@@ -125,8 +124,7 @@ static enum status check_countable(const struct plan *p) {
     if (8 * tokens * numbers < 0x1p62) return OK;
     return FAIL(E_CONFIG,
                 "a step of %.3g tokens per replica, with up to %.3g numbers each, is more than 64 bits can count; "
-                "use a smaller global-batch, seq or model",
-                tokens, numbers);
+                "use a smaller global-batch, seq or model", tokens, numbers);
 }
 
 static void ask_techniques(struct plan *p) {

@@ -30,8 +30,7 @@ static enum status check_layout(const struct plan *p, const char *codec) {
     if (p->mesh.dp * p->mesh.cp < 2)
         return FAIL(E_CONFIG,
                     "grad-codec=%s codes what replicas send each other, and dp=%" PRId64
-                    "; use dp 2 or more, or grad-codec none",
-                    codec, p->mesh.dp);
+                    "; use dp 2 or more, or grad-codec none", codec, p->mesh.dp);
     if (p->mesh.tp > 1 || p->mesh.ep > 1)
         return FAIL(E_CONFIG,
                     "grad-codec=%s would round a gradient that several ranks have differently on each, and the layout "
@@ -40,8 +39,7 @@ static enum status check_layout(const struct plan *p, const char *codec) {
     if (plan_is_asynchronous(p))
         return FAIL(E_CONFIG,
                     "grad-codec=%s codes the sums of steps, and asynchronous steps have none that end together; use "
-                    "%s, or grad-codec none",
-                    codec, plan_synchronous_option(p));
+                    "%s, or grad-codec none", codec, plan_synchronous_option(p));
     return OK;
 }
 
@@ -53,15 +51,13 @@ enum status plan_check_codec(const struct plan *p) {
     if (p->precision == PRECISION_FP64 || p->precision == PRECISION_FP16)
         return FAIL(E_CONFIG,
                     "grad-codec=%s codes fp32 gradients, and precision=%s; use precision fp32 or bf16 with grad-fp32, "
-                    "or grad-codec none",
-                    codec, dtype_name(plan_product_dtype(p)));
+                    "or grad-codec none", codec, dtype_name(plan_product_dtype(p)));
     if (p->device == PLAN_DEVICE_CUDA)
         return FAIL(E_CONFIG, "grad-codec=%s has no kernels for device=cuda; use device cpu, or grad-codec none",
                     codec);
     if (p->sums == PLAN_SUMS_FIXED)
         return FAIL(E_CONFIG,
                     "grad-codec=%s rounds what each of dp=%" PRId64 " ranks sends, so sums=fixed cannot have the bits "
-                    "of every layout; use sums fast, or grad-codec none",
-                    codec, p->mesh.dp);
+                    "of every layout; use sums fast, or grad-codec none", codec, p->mesh.dp);
     return OK;
 }

@@ -60,8 +60,7 @@ enum status plan_transport(const struct plan *p, const struct device *d, enum co
 enum status plan_use_comm(const struct plan *p, bool time_work, double slowdown) {
     const struct comm_options *c = comm_options(p);
     struct comm_settings settings = {.timeout_s = c->timeout, .check_collectives = p->check_collectives,
-                                     .time_work = time_work,
-                                     .nodes = plan_nodes(p)};
+                                     .time_work = time_work, .nodes = plan_nodes(p)};
     struct hop_links links = {0};
     TRY(comm_rules_parse(c->algorithm, settings.rule));
     TRY(plan_links(p, &links));

@@ -42,8 +42,7 @@ static enum status check_order(const struct plan *p) {
     if (plan_is_asynchronous(p))
         return FAIL(E_CONFIG,
                     "sums=fixed makes the same updates in every layout, and asynchronous steps make others; use %s, or "
-                    "sums=fast",
-                    plan_synchronous_option(p));
+                    "sums=fast", plan_synchronous_option(p));
     return OK;
 }
 

@@ -19,16 +19,8 @@ enum run_watch {
 
 /* The phases of a step, in their order. */
 enum run_phase {
-    PHASE_CLEAR,
-    PHASE_SCHEDULE,
-    PHASE_LOSS,
-    PHASE_BACKWARD_END,
-    PHASE_COMBINE,
-    PHASE_UNSCALE,
-    PHASE_NORM,
-    PHASE_UPDATE,
-    PHASE_PUBLISH,
-    N_PHASES
+    PHASE_CLEAR, PHASE_SCHEDULE, PHASE_LOSS, PHASE_BACKWARD_END, PHASE_COMBINE, PHASE_UNSCALE, PHASE_NORM, PHASE_UPDATE,
+    PHASE_PUBLISH, N_PHASES
 };
 /** @return the name of a phase, as in "clear gradients" */
 const char *run_phase_name(enum run_phase);
@@ -128,6 +120,7 @@ struct run {
 
     /* Set by the driver between steps: the data, and the step at which the pipeline drains. */
     struct data_split train, val;
+    double data_s;                       /* seconds in which steps have waited for their samples so far */
     int64_t first_sample;                /* the sample at which step 0 would start, if all steps had this run's batch */
     /* For schedules without a flush (versions.h): the step after which the pipeline must be drained. Do not raise it
      * while the pipeline is filled. A past value drains every step. */

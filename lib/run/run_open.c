@@ -1,6 +1,7 @@
 /* Allocate a run's memory, make its groups, and attach its techniques; and free all of them. */
 #include "lib/run/run_state.h"
 
+#include "lib/data/data_ahead.h"
 #include "lib/device/stopwatch.h"
 #include "lib/ops/reduce.h"
 #include "lib/run/optim_offload.h"
@@ -23,8 +24,8 @@ static void bind_params(struct run *r) {
 
 static struct exec_hooks hooks_of(struct run *r) {
     const struct own_samples *own = r->plan.arch->clicks;
-    if (!own) return (struct exec_hooks){r, run_fetch, run_param_event, run_settle, NULL, NULL};
-    return (struct exec_hooks){r, own->fetch, run_param_event, run_settle, own->fetch_features, own->see_scores};
+    return (struct exec_hooks){r, run_fetch, run_param_event, run_settle, own ? own->fetch_features : NULL,
+                               own ? own->see_scores : NULL};
 }
 
 static void prepare_exec(struct run *r, enum run_watch watch) {
@@ -33,10 +34,8 @@ static void prepare_exec(struct run *r, enum run_watch watch) {
         .program = &r->program, .chunks = r->chunks, .memory = &r->memory, .mesh = &r->mesh,
         .arenas = r->arenas[TIER_DEVICE], .host_arenas = r->arenas[TIER_HOST], .device = r->device,
         .loss_at = r->record[0].on_device, .workers = p->workers,
-        .hooks = hooks_of(r),
-        .watched = watch != WATCH_NOTHING,
-        .paint = watch == WATCH_LIFETIMES, .seed = (uint64_t)p->seed,
-        .micro = p->micro_batch, .loss_scale = 1,
+        .hooks = hooks_of(r), .watched = watch != WATCH_NOTHING,
+        .paint = watch == WATCH_LIFETIMES, .seed = (uint64_t)p->seed, .micro = p->micro_batch, .loss_scale = 1,
         .loss_weight = 1.0 / ((double)p->global_batch * (double)model_targets(p))};
 }
 
@@ -117,6 +116,7 @@ static enum status allocate(struct run *r, enum run_watch wanted) {
 static enum status attach(struct run *r) {
     for (int i = 0; i < r->n_active; i++)
         if (r->active[i]->attach) TRY(r->active[i]->attach(r, &r->self[i]));
+    TRY(run_open_ahead(r));
     if (r->comm_taken != r->bill.technique_comm_bytes)
         return FAIL(E_INTERNAL, "techniques requested %" PRId64 " comm bytes and took %" PRId64,
                     r->bill.technique_comm_bytes, r->comm_taken);
@@ -192,6 +192,7 @@ enum status run_create(struct run *r, const struct recipe *recipe, const struct 
 }
 
 void run_destroy(struct run *r) {
+    data_ahead_destroy(&r->train.ahead);
     for (int i = r->n_active - 1; i >= 0; i--)
         if (r->active[i]->detach && r->self[i]) r->active[i]->detach(r, r->self[i]);
     for (int i = 0; i < STEPS_AHEAD && r->device; i++) {
@@ -219,7 +220,8 @@ void run_destroy(struct run *r) {
 }
 
 void run_set_data(struct run *r, const struct data_split *train, const struct data_split *val) {
-    r->train = *train;
+    data_ahead_forget(r->train.ahead);
+    r->train = (struct data_split){train->file, train->first, train->n_tokens, train->T, r->train.ahead};
     r->val = *val;
 }
 

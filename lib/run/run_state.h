@@ -8,6 +8,11 @@
 /* The executor's hook `fetch` of a run: read a microbatch's data, at the positions of a sequence that this rank holds.
  * @errors E_MEMORY, E_DATA, those of the model's sample */
 enum status run_fetch(void *run, int microbatch, int32_t *const data[N_DATA]);
+/* --data-ahead: the slots' bytes in host memory; start the thread; before a step, name its samples and the next ones.
+ * @errors E_MEMORY */
+int64_t run_ahead_bytes(const struct run *);
+enum status run_open_ahead(struct run *);
+void run_read_ahead(const struct run *);
 
 /* ---- run_step.c ---- */
 /* The executor's hook `settle` of a run: settle the step before this one (update.h). Then gradients may be written.

@@ -100,6 +100,7 @@ enum status run_step_start(struct run *r) {
     TRY(run_check_threads(r));
     struct step_record *step = begin_step(r);
     run_record_step(r);
+    run_read_ahead(r);
     TRY(r->loop.step ? r->loop.step(r, r->loop.self, step) : run_phases(r, step));
     run_record_end(r);
     return end_step(r, step);

@@ -138,7 +138,7 @@ static enum status create(struct run *r, struct plan *p) {
     static struct data_file *file;
     memset(r, 0, sizeof *r);
     if (!file) TRY(data_open("configs/demo.txt", &file));
-    struct data_split train = {file, 0, 4000, T}, val = {file, 4321, SAMPLES * T + 1 + 5, T};
+    struct data_split train = {file, 0, 4000, T, NULL}, val = {file, 4321, SAMPLES * T + 1 + 5, T, NULL};
     TRY(plan_settle(p, plan_ranks(p)));
     TRY(run_create(r, &train_recipe, p, false));
     run_set_data(r, &train, &val);

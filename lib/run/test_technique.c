@@ -262,7 +262,7 @@ TEST(test_events_of_a_step_come_in_phases) {
     struct data_file *file;
     struct run r;
     assert_ok(data_open("configs/demo.txt", &file));
-    struct data_split train = {file, 0, 4000, p.seq};
+    struct data_split train = {file, 0, 4000, p.seq, NULL};
     assert_ok(run_create(&r, &recipe, &p, false));
     run_set_data(&r, &train, &train);
     diary[0] = 0;

@@ -105,6 +105,11 @@ static enum status fetch_features(void *self, int microbatch, void *to) {
     return OK;
 }
 
+static int64_t words(const struct plan *p) {
+    const struct dlrm_options *o = dlrm_options(p);
+    return 1 + o->dense + o->features * o->bag;
+}
+
 static enum status see_scores(void *self, const void *logits, const int32_t *labels) {
     struct run *r = self;
     const struct type *t = &r->program.slots[r->program.scores].type;
@@ -119,4 +124,4 @@ static enum status auc(const struct run *r, const void *kept, double *out) {
     return scores_auc(kept, r->mesh.group[AXIS_MESH], out);
 }
 
-const struct own_samples dlrm_clicks = {fetch, fetch_features, see_scores, check_ids, auc};
+const struct own_samples dlrm_clicks = {fetch, fetch_features, see_scores, words, check_ids, auc};

@@ -13,7 +13,7 @@
 #include "lib/base/option.h"
 #include "lib/base/sort.h"
 #include "lib/ops/gemm/gemm.h"
-#include "lib/run/peak.h"
+#include "lib/ops/gemm/peak.h"
 #include <math.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <omp.h>
@@ -144,8 +144,8 @@ static enum status bench(int argc, char **argv) {
     free(work), free(pool);
     TRY(status);
     fprintf(stderr, "the fastest product of ours: %.3f of the peak, at most %.2f wanted\n", most_seen, MOST_OF_PEAK);
-    return most_seen <= MOST_OF_PEAK ? OK
-                                     : FAIL(E_INTERNAL, "a product above the peak: lib/run/peak.c measures it wrongly");
+    if (most_seen <= MOST_OF_PEAK) return OK;
+    return FAIL(E_INTERNAL, "a product above the peak: lib/ops/gemm/peak.c measures it wrongly");
 }
 
 int main(int argc, char **argv) {

@@ -18,7 +18,7 @@
 
 #include "lib/base/sort.h"
 #include "lib/device/cuda_try.h"
-#include "lib/run/peak.h"
+#include "lib/ops/gemm/peak.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>

@@ -11,7 +11,7 @@
  * Each product is added as an FMA adds it, exact and with one rounding to nearest. Subnormal numbers count as zero,
  * results too. Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, VDPBF16PS.
  *
- * For lib/ops, and for the peak that a run reports (lib/run/peak.c). */
+ * For lib/ops, and for the peak that a run reports (lib/ops/gemm/peak.c). */
 #pragma once
 
 #include "lib/ops/gemm/gemm.h"

@@ -1,4 +1,4 @@
-#include "lib/run/peak.h"
+#include "lib/ops/gemm/peak.h"
 
 #include "lib/ops/gemm/gemm_narrow.h"
 #include "lib/ops/gemm/rates.h"
