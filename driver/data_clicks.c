@@ -1,8 +1,7 @@
 #include "driver/commands.h"
 
 #include "driver/command.h"
-#include "lib/data/clicks_synth.h"
-#include "lib/data/criteo.h"
+#include "lib/data/clicks.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "models/dlrm/dlrm.h"
 #include "driver/recipe.h"
 #include "tests/emb_oracle.h"
-#include "lib/data/clicks_synth.h"
+#include "lib/data/clicks.h"
 #include "dp_variants/local/local.h"
 #include "tests/layouts.h"
 #include "tests/test.h"

@@ -7,7 +7,7 @@
 #include "driver/recipe.h"
 #include "emb/emb.h"
 #include "lib/checkpoint/checkpoint.h"
-#include "lib/data/clicks_synth.h"
+#include "lib/data/clicks.h"
 #include "lib/device/disk_private.h"
 #include "lib/rows/learned_rows.h"
 #include "models/dlrm/dlrm.h"

@@ -5,7 +5,7 @@
 #include "driver/recipe.h"
 #include "emb/emb.h"
 #include "lib/checkpoint/checkpoint.h"
-#include "lib/data/clicks_synth.h"
+#include "lib/data/clicks.h"
 #include "models/dlrm/dlrm.h"
 #include "tests/test.h"
 #include <stdio.h>

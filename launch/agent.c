@@ -19,7 +19,6 @@
 #include "launch/host_request.h"
 #include "launch/launch.h"
 #include "launch/next_membership.h"
-#include "launch/rank.h"
 #include "lib/base/clock.h"
 #include "lib/base/program.h"
 #include "lib/comm/comm.h"

@@ -4,10 +4,13 @@
 
 #include "launch/chaos_wreak.h"
 #include "launch/reconnect.h"
-#include "launch/still.h"
 #include "lib/comm/direct/job.h"
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/types.h>
+
+/* All zero: not checked yet. */
+struct still { unsigned beat; double moved_s; };
 
 struct agent {
     struct own_job job;                      /* slot: unused */
@@ -45,3 +48,20 @@ bool agent_go_on(struct agent *, int slot, int status);
 void agent_look_who_is_lost(struct agent *);
 void agent_look_ahead(struct agent *);
 void agent_wreak_chaos(struct agent *);
+
+/* ---- Turns a child process of an agent into a rank. ---- */
+
+/** In a newly forked child: become rank job->slot and run `words`. local: the rank's number on this host; unblocked:
+ *  the signal mask before the agent blocked signals; agent: the agent's process number. Does not return. */
+void rank_become(const struct own_job *, int local, char **words, const sigset_t *unblocked, pid_t agent)
+    __attribute__((noreturn));
+
+/* Finds ranks that are stopped or stuck. Each rank has a beat in the job's memory, which it increments whenever it
+ * works for its transport. If the beat of a rank that should move does not change for --hang-timeout, the agent
+ * kills the rank. Time during which the agent itself was stopped does not count. */
+
+/** Check once. gap_s: the time since the previous check; hang_s: the longest time without a change of the beat.
+ *  @return whether the beat has not changed for hang_s; if so, the time starts again */
+bool still_too_long(struct still *, unsigned beat, bool should_move, double now_s, double gap_s, double hang_s);
+/** Kill the process, and print a line with its state: stopped, sleeping, computing. */
+void still_kill(int slot, pid_t, double hang_s);

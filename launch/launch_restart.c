@@ -5,7 +5,6 @@
 #include "driver/train/train_options.h"
 #include "launch/goodput.h"
 #include "launch/hosts.h"
-#include "launch/launch_settle.h"
 #include "launch/stop.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"

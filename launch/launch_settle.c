@@ -1,6 +1,6 @@
 /* A rank may start again hours after the others (--respawn, --max-restarts). Its config file may be edited by then. */
 #define _GNU_SOURCE /* asprintf */
-#include "launch/launch_settle.h"
+#include "launch/launch_restart.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 
 #include "launch/host_job.h"
 #include "launch/lighthouse_job.h"
-#include "launch/lighthouse_start.h"
+#include "launch/hosts.h"
 #include "lib/base/clock.h"
 #include "lib/base/program.h"
 

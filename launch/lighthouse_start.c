@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* pipe2 */
-#include "launch/lighthouse_start.h"
+#include "launch/hosts.h"
 
 #include "lib/base/program.h"
 

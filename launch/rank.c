@@ -1,4 +1,4 @@
-#include "launch/rank.h"
+#include "launch/agent_job.h"
 
 #include "lib/base/program.h"
 

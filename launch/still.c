@@ -1,4 +1,4 @@
-#include "launch/still.h"
+#include "launch/agent_job.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -5,7 +5,6 @@
 #include "launch/host_job.h"
 #include "launch/host_link.h"
 #include "launch/hosts.h"
-#include "launch/lighthouse_start.h"
 #include "lib/base/clock.h"
 #include "tests/test.h"
 #include <arpa/inet.h>

@@ -2,7 +2,6 @@
 #include "driver/recipe.h"
 #include "driver/train/train_options.h"
 #include "launch/launch_restart.h"
-#include "launch/launch_settle.h"
 #include "tests/test.h"
 #include <stdio.h>
 #include <string.h>

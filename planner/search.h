@@ -14,6 +14,7 @@
 
 #include "planner/layout.h"
 #include "planner/price.h"
+#include <stdio.h>
 
 struct found { struct layout layout; struct price price; };
 
@@ -42,3 +43,10 @@ enum status search_layouts_telling(const struct recipe *, const struct plan *ask
                                    const struct cluster *, int64_t ranks, bool prune, search_told *told, void *self,
                                    struct search *out);
 void search_fini(struct search *);
+
+/* Clusters side by side: what a rank computes, holds, moves and costs, and what the best layout makes of it. */
+
+/** Print a column for *first and for each of `names`, a list with commas.  @param asked, fixed as for search_layouts
+ *  @errors E_CONFIG: too many, or CPUs next to GPUs; those of cluster_read and search_layouts  @collective{none} */
+enum status versus_print(const struct recipe *, const struct plan *asked, unsigned fixed, const struct cluster *first,
+                         const char *names, int64_t ranks, FILE *);

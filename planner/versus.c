@@ -1,4 +1,4 @@
-#include "planner/versus.h"
+#include "planner/search.h"
 
 #include "lib/base/option.h"
 #include "planner/choose.h"

@@ -41,7 +41,6 @@
 #include "lib/ops/rmsnorm.h"
 #include "lib/run/run.h"
 #include "tp/tp_cross_entropy.h"
-#include "tp/tp_leaves.h"
 #include "tp/tp_region.h"
 #include "tp/tp_sequence.h"
 #include <inttypes.h>

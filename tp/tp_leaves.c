@@ -6,7 +6,6 @@
  * ranks pad them.
  *
  * Tokens have leaves, too, because sp shards them. All activations get this axis from the token ids. */
-#include "tp/tp_leaves.h"
 
 #include "lib/base/integer.h"
 #include "tp/tp.h"

@@ -2,7 +2,6 @@
  *
  * States, and second copies of weights, that are sharded over only some replicas. Every layout equals the serial run,
  * and bytes equal their formulas. */
-#include "zero/zero_shards.h"
 
 #include "driver/recipe.h"
 #include "pp/pp.h"

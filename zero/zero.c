@@ -41,7 +41,6 @@
 #include "zero/zero_gather.h"
 #include "zero/zero_quantized.h"
 #include "zero/zero_second.h"
-#include "zero/zero_shards.h"
 #include <inttypes.h>
 #include <stdlib.h>
 

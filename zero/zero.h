@@ -22,3 +22,12 @@ static inline struct zero_options *zero_options(const struct plan *p) { return p
  *  with w, g, s the bytes of a parameter's weight, gradient and optimizer states (2, 2, 12 in bf16 with fp32 states).
  *  @source Rajbhandari et al. 2020, section 3 and figure 1  @collective{none} */
 double zero_bytes_per_param(int stage, int64_t n, double weight, double grad, double states);
+
+/* The number of replicas that share a state or a second copy: all, those of a node, or as given. See
+ * zero_shards.c. */
+
+/** Set mesh.shard from the options and the mesh's dimensions. @errors E_CONFIG: the nodes differ in their number of
+ *  replicas, or are unknown  @collective{none} */
+enum status zero_shards_settle(struct plan *);
+/** Check --shard or --zero-secondary of a settled plan. Pure. @errors E_CONFIG with value, limit and remedy */
+enum status zero_shards_check(const struct plan *);

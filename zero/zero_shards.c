@@ -13,7 +13,6 @@
  * own gradients over AXIS_REPLICATE (lib/run/combine.h). One copy counts in the norm.
  *
  * Source: Zhao et al. 2023, "PyTorch FSDP", section 3.2.2 (hybrid sharding). */
-#include "zero/zero_shards.h"
 
 #include "zero/zero.h"
 #include <inttypes.h>

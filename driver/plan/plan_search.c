@@ -14,7 +14,7 @@
 #include "lib/ops/attention/attention.h"
 #include "planner/choose.h"
 #include "planner/explain.h"
-#include "planner/versus.h"
+#include "planner/search.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>

@@ -5,7 +5,7 @@
  *
  * If a job dies there, `latest` names no folder, but both copies are complete. So readers also look for the step under
  * the hidden names. The next job that writes renames it to step-N before it removes hidden folders. */
-#include "lib/checkpoint/checkpoint_latest.h"
+#include "lib/checkpoint/checkpoint_lock.h"
 
 #include "lib/base/replace.h"
 #include "lib/base/input.h"

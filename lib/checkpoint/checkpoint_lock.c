@@ -18,7 +18,6 @@
 #include "lib/base/log.h"
 #include "lib/base/shared.h"
 #include "lib/checkpoint/checkpoint_files.h"
-#include "lib/checkpoint/checkpoint_latest.h"
 #include "lib/comm/comm.h"
 #include <errno.h>
 #include <stdio.h>

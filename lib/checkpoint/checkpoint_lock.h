@@ -22,3 +22,10 @@ enum status checkpoint_lock_check(const char *save);
 
 /** Does the lock's text name a process of this host that still runs? For file systems without locks. */
 bool checkpoint_owner_lives(const char *text);
+
+/* ---- The folder of the step that `latest` names.c. No function here is collective. ---- */
+
+/** If a job died while it renamed a step that was saved again, give the step its name. Called by the job that has the
+ *  folder, before it removes unfinished steps.
+ *  @errors E_IO: it cannot be renamed, and stays where it is; or `latest` cannot be read; E_CONFIG */
+enum status checkpoint_restore_name(const char *save);

@@ -4,7 +4,6 @@
 #include "lib/comm/comm.h"
 #include "lib/checkpoint/checkpoint_data.h"
 #include "lib/checkpoint/checkpoint_files.h"
-#include "lib/checkpoint/checkpoint_latest.h"
 #include "lib/checkpoint/checkpoint_lock.h"
 #include "lib/checkpoint/checkpoint_manifest.h"
 #include "lib/checkpoint/checkpoint_save.h"

@@ -3,7 +3,6 @@
 #include "lib/checkpoint/checkpoint_load.h"
 #include "lib/checkpoint/checkpoint_save.h"
 #include "lib/checkpoint/checkpoint_terms.h"
-#include "lib/checkpoint/snapshot_move.h"
 #include "lib/comm/comm.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "lib/checkpoint/snapshot_move.h"
+#include "lib/checkpoint/snapshot.h"
 
 #include "lib/base/grow.h"
 #include "lib/comm/comm.h"

@@ -8,7 +8,7 @@
  * The rest of lib/data treats a file as a stream of words. A sample is 1 + X + F M "tokens", mapped, listed and
  * shuffled like text. The last word is there because a sample of text also reads the token after its last one.
  *
- * Written by `trivium data synth-clicks` (clicks_synth.h) and `trivium data criteo` (criteo.h). */
+ * Written by `trivium data synth-clicks` (clicks_synth.c) and `trivium data criteo` (criteo.c). */
 #pragma once
 
 #include "lib/data/data.h"
@@ -38,3 +38,26 @@ int64_t clicks_n(const struct clicks_writer *);
  *  @errors E_IO; E_DATA: no samples */
 enum status clicks_finish(struct clicks_writer **writer, double best_auc);
 void clicks_abandon(struct clicks_writer **);
+
+/* Converts Criteo's click logs to samples. A line is  *   label TAB 13 integers TAB 26 words of hexadecimal digits
+ * any field but the label may be empty  * An integer v becomes log(1 + max(v, 0)); an empty integer becomes 0. A
+ * word becomes row (FNV-1a hash mod V) of its feature's table of V rows; an empty word becomes an empty bag. Bags
+ * have at most one id. Source: Criteo Display Advertising Challenge and 1TB click logs, readme.txt; the transform
+ * is DLRM's. */
+
+enum { CRITEO_DENSE = 13, CRITEO_FEATURES = 26 };
+
+/** Read the text file `from` and write its samples to `to`, for tables of `rows` rows. @param n written: samples
+ *  @errors E_DATA: cannot be read; E_FORMAT: a line of another form (with its number); E_IO, E_MEMORY */
+enum status criteo_convert(const char *from, const char *to, int rows, int64_t *n);
+
+/* Synthetic clicks, whose best possible AUC is known.  *   id      popularity rank floor((V + 1)^u) - 1 for a
+ * uniform u, so that the k-th most frequent row occurs about 1/k           as often as the first; a permutation
+ * maps ranks to rows, so that frequent rows are not neighbors   bag     1 to M ids   dense   X standard normals
+ * label   1 with probability 1 / (1 + e^-logit), logit = bias + sum of a_k x_k + sum over all ids of c_f,id  *
+ * x_k: dense feature k. a_k: constants of alternating sign. c_f,id: normals, fixed by the seed. No model can order
+ * samples better than this logit. Its AUC over the last tenth of the samples is in the file's header; it bounds an
+ * evaluation with the default val-fraction of 0.1. Every number is a function of (seed, sample, place). */
+
+/** Write n samples to `path`. @param best_auc written: the header's  @errors E_IO, E_MEMORY, E_DATA: n is 0 */
+enum status clicks_synth(const char *path, const struct clicks_layout *, int64_t n, uint64_t seed, double *best_auc);

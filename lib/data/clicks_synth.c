@@ -1,4 +1,4 @@
-#include "lib/data/clicks_synth.h"
+#include "lib/data/clicks.h"
 
 #include "lib/base/auc.h"
 #include "lib/base/rng.h"

@@ -1,4 +1,4 @@
-#include "lib/data/criteo.h"
+#include "lib/data/clicks.h"
 
 #include "lib/base/input.h"
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* ranks: 1 */
-#include "lib/data/clicks_synth.h"
-#include "lib/data/criteo.h"
+#include "lib/data/clicks.h"
 #include "tests/test.h"
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "lib/data/data_ahead.h"
 
 #include "driver/recipe.h"
-#include "lib/data/clicks_synth.h"
+#include "lib/data/clicks.h"
 #include "lib/data/data_write.h"
 #include "models/dlrm/dlrm.h"
 #include "tests/layouts.h"

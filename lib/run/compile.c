@@ -5,7 +5,7 @@
 #include "lib/program/sums.h"
 #include "lib/types/types.h"
 #include "lib/run/combine.h"
-#include "lib/run/shadow.h"
+#include "lib/run/run_state.h"
 
 #include "lib/base/grow.h"
 #include "lib/ops/reduce.h"

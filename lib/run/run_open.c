@@ -114,9 +114,11 @@ static enum status allocate(struct run *r, enum run_watch wanted) {
 }
 
 static enum status attach(struct run *r) {
+    void *room;
     for (int i = 0; i < r->n_active; i++)
         if (r->active[i]->attach) TRY(r->active[i]->attach(r, &r->self[i]));
-    TRY(run_open_ahead(r));
+    TRY(run_take_work(r, TIER_HOST, run_ahead_bytes(r), &room));
+    TRY(run_open_ahead(r, room));
     if (r->comm_taken != r->bill.technique_comm_bytes)
         return FAIL(E_INTERNAL, "techniques requested %" PRId64 " comm bytes and took %" PRId64,
                     r->bill.technique_comm_bytes, r->comm_taken);

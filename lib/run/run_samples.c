@@ -116,11 +116,9 @@ static bool read_ahead(void *self, int64_t sample, int32_t *words) {
     return data_words(&r->train, sample, r->plan.vocab, reads_of(r).words, words);
 }
 
-enum status run_open_ahead(struct run *r) {
+enum status run_open_ahead(struct run *r, void *room) {
     const struct reads x = reads_of(r);
-    void *room;
     if (x.n == 0) return OK;
-    TRY(run_take_work(r, TIER_HOST, run_ahead_bytes(r), &room));
     return data_ahead_create(x.steps * x.n, x.words, room, (struct data_ahead_reader){r, read_ahead}, &r->train.ahead);
 }
 

@@ -11,7 +11,7 @@ enum status run_fetch(void *run, int microbatch, int32_t *const data[N_DATA]);
 /* --data-ahead: the slots' bytes in host memory; start the thread; before a step, name its samples and the next ones.
  * @errors E_MEMORY */
 int64_t run_ahead_bytes(const struct run *);
-enum status run_open_ahead(struct run *);
+enum status run_open_ahead(struct run *, void *room);
 void run_read_ahead(const struct run *);
 
 /* ---- run_step.c ---- */
@@ -28,3 +28,14 @@ enum status run_param_event(void *run, const struct param_event *);
 void run_record_step(struct run *);
 void run_enter(struct run *, enum run_phase);
 void run_record_end(struct run *);
+
+/* A copy of the state before an update: own weights, both moments and the master copy (role optim). Restoring the
+ * copy undoes a wrong update to the bit. */
+
+/** Add the copy's arrays to the params, before memory_plan_params. @errors E_INTERNAL  @collective{none} */
+enum status shadow_add(struct program *);
+/** Copy the state, before the update. @collective{none} @errors E_DEVICE */
+enum status shadow_take(struct run *);
+/** Restore the state. Other ranks' copies of own weights (ZeRO) are corrected when they are published again.
+ *  @collective{none} @errors E_DEVICE */
+enum status shadow_restore(struct run *);

@@ -1,4 +1,4 @@
-#include "lib/run/shadow.h"
+#include "lib/run/run_state.h"
 
 /* The names of the copies of arrays that an update changes; NULL for other arrays. The weight's copy has only the own
  * elements. */

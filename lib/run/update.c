@@ -4,7 +4,6 @@
 #include "lib/device/stopwatch.h"
 #include "lib/ops/reduce.h"
 #include "lib/run/run_state.h"
-#include "lib/run/shadow.h"
 #include "lib/run/versions.h"
 #include <string.h>
 

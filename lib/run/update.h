@@ -8,7 +8,7 @@
  * other, and could begin the next step in the same order; a sum in between makes all stages wait. The three ways are:
  *
  *   awaited   both sums, then the update.
- *   guessed   (--optim-sync validate) the state is copied (shadow.h), and the update is done at once with factor 1. The
+ *   guessed   (--optim-sync validate) the state is copied (shadow.c), and the update is done at once with factor 1. The
  *             sums arrive while the next step's first forwards run. The step is settled after these forwards, and
  *             before the first backward, which writes gradients. If the factor is not 1, the copy is restored, the
  *             update is done with the right factor, and the forwards, which have read wrong weights, run again

@@ -2,7 +2,6 @@
 #include "lib/types/types.h"
 
 #include "lib/base/grow.h"
-#include "lib/types/types_declared.h"
 #include "lib/types/types_rules.h"
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* The types that shapes declare. A shard is known by its size and place, except for two tags: B, whose samples come as
  * microbatches, and R, the rows of experts, which each rank counts on its own. */
-#include "lib/types/types_declared.h"
+#include "lib/types/types_rules.h"
 
 #include "lib/base/integer.h"
 

@@ -106,8 +106,7 @@ static enum status fetch_features(void *self, int microbatch, void *to) {
 }
 
 static int64_t words(const struct plan *p) {
-    const struct dlrm_options *o = dlrm_options(p);
-    return 1 + o->dense + o->features * o->bag;
+    return 1 + plan_number(p, "dense") + plan_number(p, "features") * plan_number(p, "bag");
 }
 
 static enum status see_scores(void *self, const void *logits, const int32_t *labels) {

@@ -186,14 +186,6 @@ const struct op op_expert_linear = {
 };
 
 /* ---- bias ---- */
-struct expert_rows expert_rows(const struct call *call) {
-    const struct axis *x = call->in[0].type->shape.axis;
-    const struct type *b = call->weight[0].type;
-    int64_t E = b->shape.axis[0].n, K = type_n(b) / E;
-    if (!is_packed(call)) return (struct expert_rows){E, E, x[1].n * x[2].n, K, NULL};
-    return (struct expert_rows){E, x[1].n, x[2].n, K, call->in[1].data};
-}
-
 static enum status expert_bias_shape(const struct call *call, struct type out[MAX_OUT]) {
     const struct type *x = call->in[0].type, *b = call->weight[0].type;
     const int rows = 3, kept = b->shape.n_axes - 1;

@@ -36,7 +36,14 @@ struct expert_rows {
     int64_t E, boxes, rows, K;
     const int32_t *counts;
 };
-struct expert_rows expert_rows(const struct call *);
+static inline struct expert_rows expert_rows(const struct call *call) {
+    const struct axis *x = call->in[0].type->shape.axis;
+    const struct type *b = call->weight[0].type;
+    int64_t E = b->shape.axis[0].n, K = type_n(b) / E;
+    struct expert_rows s = {E, E, x[1].n * x[2].n, K, NULL};
+    if (call->step->n_in == 2) s.boxes = x[1].n, s.rows = x[2].n, s.counts = (const int32_t *)call->in[1].data;
+    return s;
+}
 
 #ifdef __cplusplus
 }
