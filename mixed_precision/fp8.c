@@ -40,8 +40,10 @@
  * a second level, the scale of a tensor. NVIDIA takes the amax of the present tensor, which is a microbatch on a rank.
  * Here it is the delayed one, as for fp8, so that layouts agree. In 4 bits dy is rounded stochastically, because
  * rounding to nearest loses most small gradients, always in the same direction. The draws are those of the number's
- * place in the step. NVIDIA's recipe also multiplies the operands of dW by a random Hadamard matrix, and keeps some
- * layers in bf16; this one does neither.
+ * place in the step. With fp8-hadamard a random Hadamard matrix multiplies the operands of dW, in 4 bits, along 16
+ * tokens, as in NVIDIA's recipe: an outlier of one token is then spread over 16 numbers, and the product in exact
+ * arithmetic is the same. The signs are draws of the seed. NVIDIA's recipe also keeps some layers in bf16; this one
+ * does not.
  *
  * Source: Micikevicius et al. 2022, "FP8 formats for deep learning"; NVIDIA TransformerEngine, DelayedScaling; for
  * blocks also Rouhani et al. 2023, "Microscaling data formats for deep learning", and the sources of block.h. */
@@ -70,6 +72,9 @@ static const struct option OPTIONS[] = {
      AT(block_scale)},
     {"fp8-stochastic", OPTION_BOOL, "on", 0, 0, NULL, "", "fp8: gradients in 4 bits are rounded up or down by chance",
      "precision", AT(stochastic)},
+    {"fp8-hadamard", OPTION_BOOL, "off", 0, 0, NULL, "",
+     "fp8: in 4 bits a random Hadamard matrix spreads outliers in the operands of weight gradients", "precision",
+     AT(hadamard)},
     {"fp8-history", OPTION_INT, "16", 1, 4096, NULL, "steps",
      "fp8: a scale follows the largest amax of the last N steps", "precision", AT(history)},
     {"fp8-margin", OPTION_INT, "0", 0, 16, NULL, "", "fp8: scales leave room for numbers 2^N times the largest amax",
@@ -85,9 +90,17 @@ static const char *recipe_name(const struct plan *plan) {
     return names[fp8_options(plan)->recipe];
 }
 
-static bool fp8_wanted(const struct plan *plan) { return fp8_options(plan)->on || has_blocks(plan); }
+static bool has_4_bits(const struct plan *plan) { return fp8_options(plan)->recipe >= FP8_MXFP4; }
+
+static bool fp8_wanted(const struct plan *plan) {
+    return fp8_options(plan)->on || has_blocks(plan) || fp8_options(plan)->hadamard;
+}
 
 static enum status fp8_check(const struct plan *plan) {
+    if (fp8_options(plan)->hadamard && !has_4_bits(plan))
+        return FAIL(E_CONFIG,
+                    "fp8-hadamard=on spreads outliers in operands of 4 bits, and fp8-recipe=%s; use fp8 on with "
+                    "fp8-recipe nvfp4 or mxfp4, or fp8-hadamard off", recipe_name(plan));
     if (!fp8_options(plan)->on)
         return FAIL(E_CONFIG, "fp8-recipe=%s is a recipe of fp8, and fp8=off; use fp8 on, or fp8-recipe delayed",
                     recipe_name(plan));
@@ -133,9 +146,9 @@ static void cast_to_fp8(struct program *p, int at) {
 /* ---- the same by blocks: c, s = cast_blocks(x); y = linear_blocks(x, c, s) ---- */
 static struct block_rule rule_of(const struct plan *plan, const struct program *p, int weight) {
     const struct fp8_options *o = fp8_options(plan);
-    bool nv = o->recipe == FP8_NVFP4, bits4 = nv || o->recipe == FP8_MXFP4;
+    bool nv = o->recipe == FP8_NVFP4, bits4 = has_4_bits(plan);
     struct block_rule r = {.scales = {.first = number_of(weight)}, .square = nv, .stochastic = bits4 && o->stochastic,
-                           .stream = rng_stream(p->params[weight].name)};
+                           .hadamard = o->hadamard, .stream = rng_stream(p->params[weight].name)};
     r.operand.element = bits4 ? FP4_E2M1 : FP8_E4M3;
     r.operand.size = nv ? 16 : 32;
     r.operand.scale = nv ? BLOCK_SCALE_E4M3 : o->block_scale == FP8_SCALE_UP ? BLOCK_SCALE_UP : BLOCK_SCALE_DOWN;

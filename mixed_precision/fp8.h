@@ -11,5 +11,6 @@ struct fp8_options {
     int on, recipe;
     int64_t history, margin;             /* steps whose amax counts; a scale leaves room for 2^margin times the amax */
     int block_scale, stochastic;         /* of E8M0 scales; dy in 4 bits is rounded by draws */
+    int hadamard;                        /* of x and dy in 4 bits, for dW */
 };
 static inline struct fp8_options *fp8_options(const struct plan *p) { return plan_own(p, &technique_fp8.options); }

@@ -59,6 +59,28 @@ TEST(test_every_layout_with_block_scales_equals_serial_fp64) {
     }
 }
 
+TEST(test_layouts_that_mix_operands_equal_serial_fp64) {
+    struct plan serial = blocks_plan(FP8_NVFP4);
+    struct reference reference;
+    int failed = 0;
+    fp8_options(&serial)->hadamard = true;
+    enum status status = reference_init(&reference, &serial);
+    struct plan plain = blocks_plan(FP8_NVFP4);
+    struct difference d = {0};
+    if (comm_world_size() == 1) {                                    /* the option changes gradients */
+        assert_ok(plan_settle(&plain, 1));
+        assert_ok(layout_compare(&plain, &reference, &d));
+        assert_true(d.first_loss == 0 && d.first_grad > 1e-3);
+    }
+    for (int i = 1; i < N_COMPANIES && agree_all(status == OK); i += N_COMPANIES / 2) {
+        struct plan p = layout_in_company(serial, i);
+        failed += !layout_is_serial(&p, plan_settle(&p, comm_world_size()), &reference);
+    }
+    reference_fini(&reference);
+    assert_ok(status);
+    assert_int_equal(failed, 0);
+}
+
 /* ---- rounding ---- */
 static double first_grad(struct plan p, const struct reference *plain) {
     struct difference d = {0};
@@ -215,9 +237,13 @@ TEST(test_recipes_without_fp8_and_in_16_bits_with_a_loss_scale_are_refused) {
     p = blocks_plan(FP8_MXFP4);
     p.precision = PRECISION_FP16;
     check_refused(p, 1, "precision=fp16", "bf16");
+    p = blocks_plan(FP8_MXFP8);
+    fp8_options(&p)->hadamard = true;
+    check_refused(p, 1, "fp8-recipe=mxfp8", "use fp8 on with fp8-recipe nvfp4 or mxfp4");
 }
 
 TESTS(unit_test(test_every_layout_with_block_scales_equals_serial_fp64), unit_test(test_recipes_round_by_their_bits),
+      unit_test(test_layouts_that_mix_operands_equal_serial_fp64),
       unit_test(test_inputs_are_kept_as_codes_and_scales), unit_test(test_only_scales_of_tensors_are_sent),
       unit_test(test_nvfp4_has_one_rounding_of_a_weight), unit_test(test_nvfp4_puts_the_largest_number_at_the_top),
       unit_test(test_blocks_across_ranks_are_refused),

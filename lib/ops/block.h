@@ -16,11 +16,15 @@
  * A block with a number that is not finite has the scale NaN, and is NaN in all its numbers: E2M1 has neither NaN nor
  * infinity. The standard leaves this to the implementation.
  *
+ * A random Hadamard transform spreads an outlier over 16 numbers before they are cast: x becomes H D x / 4, where H has
+ * the entries 1 and -1 of Sylvester's matrix, and D random signs. H D / 4 is orthogonal, so a sum of 16 products of two
+ * operands that both have it is what it was. No number becomes more than 4 times the largest.
+ *
  * Codes are one byte each here; in memory two E2M1 share a byte (block_pack).
  *
  * Source: OCP Microscaling Formats (MX) Specification v1.0, 2023, sections 5 and 6.3; Mishra et al. 2025, "Recipes for
  * pre-training LLMs with MXFP8" (arXiv 2506.08027: up); NVIDIA 2025, "Pretraining large language models with NVFP4"
- * (arXiv 2509.25149, appendix C). */
+ * (arXiv 2509.25149, appendix C; the transform: section 4.2 and appendix C). */
 #pragma once
 
 #include "lib/device/dtype.h"
@@ -47,6 +51,18 @@ void block_cast(const struct block_format *, double tensor, int n, const double 
 
 /** The numbers of n codes, times `tensor`: exact in double, and in fp32. */
 void block_values(const struct block_format *, int n, const uint8_t *code, uint8_t scale, double *value);
+
+enum { BLOCK_MIXED = 16, BLOCK_MIX_GROWS = 4 };
+/** Replace 16 numbers by H D / 4 times them. signs: bit i is set where D has -1 for number i. */
+static inline void block_mix(uint32_t signs, double x[BLOCK_MIXED]) {
+    for (int i = 0; i < BLOCK_MIXED; i++) x[i] = (signs >> i & 1 ? -x[i] : x[i]) / BLOCK_MIX_GROWS;
+    for (int half = 1; half < BLOCK_MIXED; half *= 2)
+        for (int i = 0; i < BLOCK_MIXED; i++)
+            if (!(i & half)) {
+                double a = x[i], b = x[i + half];
+                x[i] = a + b, x[i + half] = a - b;
+            }
+}
 
 /** The number of a scale's code; of an element's. */
 double block_scale_value(const struct block_format *, uint8_t scale);

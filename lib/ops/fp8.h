@@ -21,7 +21,8 @@
  *
  * cast_blocks makes the codes of x for dW, with their scales; they are kept for backward, and x is not. linear_blocks
  * casts the other five into scratch. In NVFP4 a scale of W is of 16 x 16 numbers, so y and dx have the same codes of W.
- * Forward and backward of NVFP4 share the scale of the tensor, fp8_scale.
+ * With `hadamard` x and dy are multiplied by block_mix's matrix for dW, along 16 tokens, and neither is changed for y
+ * and dx. Forward and backward of NVFP4 share the scale of the tensor, fp8_scale.
  *
  * The block size must divide the tokens of a sample, the inputs and the outputs that a rank holds in a row. Then no
  * block has numbers of two ranks, samples or microbatches, and every layout has the same blocks. All else is refused.

@@ -21,16 +21,29 @@ struct operand {
     int64_t R, C;
     struct block_format format;
     double scale;                        /* of the tensor */
+    bool mixed;                          /* by block_mix, along tokens */
+    uint32_t signs;
 };
 
 static bool has_levels(const struct call *call) { return call->step->blocks.operand.scale == BLOCK_SCALE_E4M3; }
 
+/* The same for x and dy, for all layers and steps. */
+static uint32_t signs_of(const struct call *call) {
+    return philox((struct philox_counter){{0}}, rng_key(call->seed, rng_stream("hadamard"), 0)).v[0];
+}
+
+/* What fp8_scale puts at the top is the largest number before it is mixed. */
+static double tensor_scale(const struct call *call, enum fp8_tensor t, bool mixed) {
+    return has_levels(call) ? fp8_scale(call, t) / (mixed ? BLOCK_MIX_GROWS : 1) : 1;
+}
+
 static struct operand operand_of(const struct call *call, enum fp8_tensor t, enum product p, const struct tensor *x,
                                  int64_t C) {
     const struct block_rule *rule = &call->step->blocks;
+    const bool mixed = p == FOR_DW && rule->hadamard;
     struct operand o = {.call = call, .tensor = t, .product = p, .x = x->data, .R = type_n(x->type) / C, .C = C,
                         .format = t == FP8_DY ? rule->gradient : rule->operand,
-                        .scale = has_levels(call) ? fp8_scale(call, t) : 1};
+                        .scale = tensor_scale(call, t, mixed), .mixed = mixed, .signs = mixed ? signs_of(call) : 0};
     if (has_levels(call)) CPU(fp8_note_amax)(call, t, o.x, o.R * C);
     return o;
 }
@@ -88,8 +101,10 @@ static void cast_down(const struct operand *o, int64_t r, int64_t c, struct four
             if (draws(o)) word[j][i] = drawn[j];
         }
     }
-    for (int j = 0; j < 4; j++)
+    for (int j = 0; j < 4; j++) {
+        for (int i = 0; i < n && o->mixed; i += BLOCK_MIXED) block_mix(o->signs, x[j] + i);
         block_cast(&o->format, o->scale, n, x[j], draws(o) ? word[j] : NULL, out->code[j], &out->scale[j]);
+    }
 }
 
 static void store_down(const struct block_format *f, const struct four *in, int64_t C, elem *to) {
@@ -182,7 +197,8 @@ static struct product_of product_of(const struct call *call, enum row_kind kind,
     struct fp8_work w = blocks_work(call, kind);
     char *work = call->work;
     struct product_of p = {linear_gemm(call, kind), (elem *)(work + w.a), (elem *)(work + w.b)};
-    if (has_levels(call)) p.g.alpha = 1 / (fp8_scale(call, a) * fp8_scale(call, b));
+    const bool mixed = kind == ROW_BACKWARD_WEIGHT && call->step->blocks.hadamard;
+    if (has_levels(call)) p.g.alpha = 1 / (tensor_scale(call, a, mixed) * tensor_scale(call, b, mixed));
     return p;
 }
 

@@ -93,10 +93,10 @@ struct fp8_rule {
 
 /* cast_blocks, linear_blocks (fp8.h): the formats of x and W, and of dy. scales: as above; only NVFP4 has this second
  * level. square: a scale of W is of size x size numbers, so that y and dx have the same codes. stochastic: dy is
- * rounded by draws from this stream. */
+ * rounded by draws from this stream. hadamard: block_mix multiplies both operands of dW, along tokens. */
 struct block_rule {
     struct fp8_rule scales;
     struct block_format operand, gradient;
-    bool square, stochastic;
+    bool square, stochastic, hadamard;
     uint64_t stream;
 };
