@@ -21,26 +21,28 @@
 #include <stdio.h>
 #include <string.h>
 
+signature ranks_unsummed, ranks_unaveraged, ranks_untied, ranks_one_rank;
+
 /* TODO */
-bool suspect_unsummed(const struct evidence *e, char detail[160]) {
+bool ranks_unsummed(const struct evidence *e, char detail[160]) {
     (void)e, (void)detail;
-    return (void)FAIL(E_TODO, "suspect_unsummed is still to be written"), false;
+    return (void)FAIL(E_TODO, "ranks_unsummed is still to be written"), false;
 }
 
 /* TODO */
-bool suspect_unaveraged(const struct evidence *e, char detail[160]) {
+bool ranks_unaveraged(const struct evidence *e, char detail[160]) {
     (void)e, (void)detail;
-    return (void)FAIL(E_TODO, "suspect_unaveraged is still to be written"), false;
+    return (void)FAIL(E_TODO, "ranks_unaveraged is still to be written"), false;
 }
 
 /* TODO */
-bool suspect_untied(const struct evidence *e, char detail[160]) {
+bool ranks_untied(const struct evidence *e, char detail[160]) {
     (void)e, (void)detail;
-    return (void)FAIL(E_TODO, "suspect_untied is still to be written"), false;
+    return (void)FAIL(E_TODO, "ranks_untied is still to be written"), false;
 }
 
 /* TODO */
-bool suspect_one_rank(const struct evidence *e, char detail[160]) {
+bool ranks_one_rank(const struct evidence *e, char detail[160]) {
     (void)e, (void)detail;
-    return (void)FAIL(E_TODO, "suspect_one_rank is still to be written"), false;
+    return (void)FAIL(E_TODO, "ranks_one_rank is still to be written"), false;
 }

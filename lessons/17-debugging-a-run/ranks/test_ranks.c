@@ -12,6 +12,8 @@ enum { N = 6, RANKS = 4 };
 #define NAME "h.0.weight.grad"
 static const double LIMIT = 1e-9;
 
+signature ranks_unsummed, ranks_unaveraged, ranks_untied, ranks_one_rank;
+
 struct world { struct evidence e; struct kept run, reference; double x[N], y[N]; char detail[160]; };
 static struct world w;
 
@@ -69,9 +71,9 @@ TEST(test_ranks_a_sum_that_is_missing) {
         char word[32];
         summands(n, 1);
         snprintf(word, sizeof word, "sum of what the %d ranks", n);
-        assert_true(fits(suspect_unsummed) && says(word));
-        assert_false(fits(suspect_unaveraged));
-        assert_false(fits(suspect_one_rank));
+        assert_true(fits(ranks_unsummed) && says(word));
+        assert_false(fits(ranks_unaveraged));
+        assert_false(fits(ranks_one_rank));
     }
 }
 
@@ -80,16 +82,16 @@ TEST(test_ranks_a_mean_that_is_missing) {
         char word[32];
         summands(n, n);
         snprintf(word, sizeof word, "mean of what the %d ranks", n);
-        assert_true(fits(suspect_unaveraged) && says(word));
-        assert_false(fits(suspect_unsummed));
+        assert_true(fits(ranks_unaveraged) && says(word));
+        assert_false(fits(ranks_unsummed));
     }
 }
 
 TEST(test_ranks_a_factor_is_none_of_these) {
-    signature *const ALL[] = {suspect_unsummed, suspect_unaveraged, suspect_one_rank};
+    signature *const ALL[] = {ranks_unsummed, ranks_unaveraged, ranks_one_rank};
     const double FACTORS[] = {2, 0.5};
     summands(2, 1);
-    assert_true(fits(suspect_unsummed));
+    assert_true(fits(ranks_unsummed));
     for (int k = 0; k < 2; k++) {
         begin(TENSOR_WRONG);
         for (int r = 0; r < 2; r++) copy(r, FACTORS[k], NULL);
@@ -107,9 +109,9 @@ TEST(test_ranks_one_rank_alone) {
         noise[wrong] = 1;
         for (int r = 0; r < RANKS; r++) copy(10 + r, 1, r == wrong ? noise : NULL);
         snprintf(word, sizeof word, "rank %d,", 10 + wrong);
-        assert_true(fits(suspect_one_rank) && says(word));
-        assert_false(fits(suspect_unsummed));
-        assert_false(fits(suspect_unaveraged));
+        assert_true(fits(ranks_one_rank) && says(word));
+        assert_false(fits(ranks_unsummed));
+        assert_false(fits(ranks_unaveraged));
     }
 }
 
@@ -119,12 +121,12 @@ TEST(test_ranks_none_right_is_not_one_rank) {
     for (int i = 0; i < N; i++) noise[0][i] = draw(5, i), noise[1][i] = draw(6, i);
     copy(0, 1, noise[0]);
     copy(1, 1, noise[1]);
-    assert_false(fits(suspect_one_rank));
+    assert_false(fits(ranks_one_rank));
     copy(2, 1, NULL);
-    assert_true(fits(suspect_one_rank) && !says("rank 2,"));
+    assert_true(fits(ranks_one_rank) && !says("rank 2,"));
     begin(TENSOR_APART);
     for (int r = 0; r < 2; r++) memset(give(&w.run, NAME, r, 1, 0, 1), 0, 3 * sizeof(double));
-    assert_false(fits(suspect_one_rank));
+    assert_false(fits(ranks_one_rank));
 }
 
 TEST(test_ranks_shards_and_summands_are_no_copies) {
@@ -133,15 +135,15 @@ TEST(test_ranks_shards_and_summands_are_no_copies) {
         int rows = kind ? 2 : 1, parts = kind ? 2 : 1;
         double *other = give(&w.run, NAME, 7, rows, 0, parts);            /* with this piece the sum would be wrong */
         for (int i = 0; i < 3 * rows; i++) other[i] = 1;
-        assert_true(fits(suspect_unsummed) && says("2 ranks"));
-        assert_false(fits(suspect_one_rank));
+        assert_true(fits(ranks_unsummed) && says("2 ranks"));
+        assert_false(fits(ranks_one_rank));
     }
     begin(TENSOR_APART);
     copy(0, 1, NULL);                                                     /* one copy is no sum */
-    assert_false(fits(suspect_unsummed));
-    assert_false(fits(suspect_unaveraged));
+    assert_false(fits(ranks_unsummed));
+    assert_false(fits(ranks_unaveraged));
     copy(1, 0, (double[N]){0});
-    assert_true(fits(suspect_unsummed));
+    assert_true(fits(ranks_unsummed));
 }
 
 TEST(test_ranks_rounding_grows_with_the_copies) {
@@ -152,20 +154,20 @@ TEST(test_ranks_rounding_grows_with_the_copies) {
             noise[N - 1] = LIMIT * (beyond ? 1.5 : 0.9);
             copy(r, 0.25, noise);
         }
-        assert_int_equal(fits(suspect_unsummed), !beyond);
+        assert_int_equal(fits(ranks_unsummed), !beyond);
     }
 }
 
 TEST(test_ranks_noise_is_nothing) {
     summands(3, 1);
-    assert_true(fits(suspect_unsummed));
+    assert_true(fits(ranks_unsummed));
     w.run.values[N - 1] += 1;                                             /* one element of one rank */
-    assert_false(fits(suspect_unsummed));
+    assert_false(fits(ranks_unsummed));
     w.run.values[N - 1] = NAN;
-    assert_false(fits(suspect_unsummed));
-    assert_false(fits(suspect_unaveraged));
-    assert_false(fits(suspect_one_rank));
-    assert_false(fits(suspect_untied));
+    assert_false(fits(ranks_unsummed));
+    assert_false(fits(ranks_unaveraged));
+    assert_false(fits(ranks_one_rank));
+    assert_false(fits(ranks_untied));
 }
 
 TEST(test_ranks_a_tied_weight_that_is_two) {
@@ -176,15 +178,15 @@ TEST(test_ranks_a_tied_weight_that_is_two) {
     double *known = give(&w.run, "h.1.weight.grad", 0, 2, 0, 1);
     memcpy(known, head, sizeof head);                                     /* fits as well, but the reference has it */
     memcpy(give(&w.reference, "h.1.weight.grad", 0, 2, 0, 1), head, sizeof head);
-    assert_false(fits(suspect_untied));
+    assert_false(fits(ranks_untied));
     double *half = give(&w.run, "half.weight.grad", 0, 1, 0, 1);
     memcpy(half, head, 3 * sizeof *half);
     memcpy(give(&w.run, "rest.weight.grad", 0, 1, 0, 1), head + 3, 3 * sizeof *half);     /* its other half */
-    assert_false(fits(suspect_untied));
+    assert_false(fits(ranks_untied));
     memcpy(give(&w.run, "lm_head.weight.grad", 0, 2, 0, 1), head, sizeof head);
-    assert_true(fits(suspect_untied) && says("lm_head.weight.grad"));
+    assert_true(fits(ranks_untied) && says("lm_head.weight.grad"));
     w.x[2] += 1;
-    assert_false(fits(suspect_untied));
+    assert_false(fits(ranks_untied));
 }
 
 TESTS(unit_test(test_ranks_a_sum_that_is_missing), unit_test(test_ranks_a_mean_that_is_missing),
