@@ -16,7 +16,9 @@ static struct sizes sizes_of(const struct call *call) {
     return s;
 }
 
-/* Tokens r .. r + TOKENS-1, experts e .. e + EXPERTS-1. If there are fewer, the last one is read again. */
+/* Tokens r .. r + TOKENS-1, experts e .. e + EXPERTS-1. If there are fewer, the last one is read again.
+ * Two kernels, since one that asks for b at run time needs half as many registers again. */
+template <bool HAS_BIAS>
 __global__ static void __launch_bounds__(ROW_THREADS)
 moe_logits_forward_tile_per_warp(real *logits, const elem *x, const real *w, const real *b, struct sizes s) {
     int lane = threadIdx.x % 32, e = (int)blockIdx.y * EXPERTS;
@@ -34,7 +36,7 @@ moe_logits_forward_tile_per_warp(real *logits, const elem *x, const real *w, con
             for (int j = 0; j < EXPERTS; j++) {
                 real logit = warp_sum(sum[i][j]);
                 if (lane == 0 && r + i < s.R && e + j < s.E)
-                    logits[(r + i) * s.E + e + j] = b ? logit + b[e + j] : logit;
+                    logits[(r + i) * s.E + e + j] = HAS_BIAS ? logit + b[e + j] : logit;
             }
     }
 }
@@ -89,12 +91,17 @@ moe_logits_backward_bias_block_per_expert(real *db, const real *dlogits, struct 
 
 /* ---- launchers ---- */
 
-enum status CUDA(moe_logits_forward)(const struct call *call) {
+template <bool HAS_BIAS> static enum status forward(const struct call *call, const real *b) {
     struct sizes s = sizes_of(call);
     dim3 grid(row_grid(ceil_div(s.R, TOKENS)), (unsigned)ceil_div(s.E, EXPERTS));
-    return LAUNCHED(moe_logits_forward_tile_per_warp, grid, ROW_THREADS, 0, stream_of(call), (real *)call->out[0].data,
-                    (const elem *)call->in[0].data, (const real *)call->weight[0].data,
-                    call->step->n_weight > 1 ? (const real *)call->weight[1].data : NULL, s);
+    return LAUNCHED(moe_logits_forward_tile_per_warp<HAS_BIAS>, grid, ROW_THREADS, 0, stream_of(call),
+                    (real *)call->out[0].data, (const elem *)call->in[0].data, (const real *)call->weight[0].data, b,
+                    s);
+}
+
+enum status CUDA(moe_logits_forward)(const struct call *call) {
+    return call->step->n_weight > 1 ? forward<true>(call, (const real *)call->weight[1].data)
+                                    : forward<false>(call, NULL);
 }
 
 enum status CUDA(moe_logits_backward_input)(const struct call *call) {
