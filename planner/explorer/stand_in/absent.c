@@ -7,8 +7,6 @@
 #include "lib/device/disk.h"
 
 void disk_close(struct disk **disk) { (void)disk; }
-
-/* No run of the page reads samples; each closes its thread of them. */
 void data_ahead_destroy(struct data_ahead **ahead) { (void)ahead; }
 
 /* The epoch of a process outside any job, as in comm.c. */
@@ -26,7 +24,6 @@ enum status flat_yaml(const char *path, const char *text, struct flat *out) {
 
 /* Files are in memory, and the page shows none of a command that fails. */
 FILE *replace_begin(const char *path) { return fopen(path, "w"); }
-
 bool replace_end(const char *path, FILE *file, bool keep) {
     bool whole = fflush(file) == 0 && !ferror(file);
     (void)path, (void)keep;
