@@ -239,7 +239,7 @@ TEST(test_recipes_without_fp8_and_in_16_bits_with_a_loss_scale_are_refused) {
     check_refused(p, 1, "precision=fp16", "bf16");
     p = blocks_plan(FP8_MXFP8);
     fp8_options(&p)->hadamard = true;
-    check_refused(p, 1, "fp8-recipe=mxfp8", "use fp8 on with fp8-recipe nvfp4 or mxfp4");
+    check_refused(p, 1, "fp8-recipe=mxfp8", "use fp8-recipe nvfp4, or fp8-hadamard off");
 }
 
 TESTS(unit_test(test_every_layout_with_block_scales_equals_serial_fp64), unit_test(test_recipes_round_by_their_bits),

@@ -4,6 +4,7 @@
 #include "driver/recipe.h"
 #include "lib/checkpoint/hf_files.h"
 #include "lib/checkpoint/safetensors.h"
+#include "lib/run/published.h"
 #include "models/bert/bert_hf.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -140,5 +141,17 @@ TEST(test_a_checkpoint_of_gpt_is_no_bert) {
     assert_fails(bert_hf_check(&m), E_CONFIG, "is of gpt");
 }
 
+/* Two axes of one tag are in order; of experts' three, two change places. */
+TEST(test_a_square_matrix_is_not_permuted) {
+    const struct published square = {"w", {"w"}, "C C"}, experts = {"w", {"w"}, "E C F"};
+    struct type ours = {.shape = {2, {axis_whole('C', 2), axis_whole('C', 2)}}};
+    int axis[MAX_AXES];
+    assert_int_equal(published_order(&square, &ours.shape, axis), 0);
+    ours.shape = (struct shape){3, {axis_whole('E', 2), axis_whole('F', 3), axis_whole('C', 2)}};
+    assert_int_equal(published_order(&experts, &ours.shape, axis), 3);
+    assert_true(axis[0] == 0 && axis[1] == 2 && axis[2] == 1);
+}
+
 TESTS(unit_test(test_bert_out_in_and_out_again_is_the_same_to_the_byte), unit_test(test_old_names_of_norms_are_read),
-      unit_test(test_other_functions_than_bert_are_refused), unit_test(test_a_checkpoint_of_gpt_is_no_bert))
+      unit_test(test_other_functions_than_bert_are_refused), unit_test(test_a_checkpoint_of_gpt_is_no_bert),
+      unit_test(test_a_square_matrix_is_not_permuted))
