@@ -37,23 +37,16 @@ int published_shape(const struct published *row, const struct shape *ours, int64
     return n + 1;
 }
 
-/* A square matrix, "C C", has two axes of one tag: the first word is the first of them. */
-static int tags_before(const char *axes, const char *at) {
-    int n = 0;
-    for (const char *c = axes; c < at; c++) n += *c == *at;
-    return n;
-}
-
 int published_order(const struct published *row, const struct shape *ours, int axis[MAX_AXES]) {
-    int n = 0;
+    int n = 0, used = 0;                     /* bits: a square matrix, "C C", has two axes of one tag */
     bool same = true;
     for (const char *c = row->axes; *c; c++)
-        for (int k = 0, taken = 0; k < ours->n_axes; k++) {
-            if (ours->axis[k].tag != *c || taken++ < tags_before(row->axes, c)) continue;
-            same &= n == 0 || k > axis[n - 1];
-            axis[n++] = k;
-            break;
-        }
+        for (int k = 0; k < ours->n_axes; k++)
+            if (ours->axis[k].tag == *c && !(used >> k & 1)) {
+                same &= n == 0 || k > axis[n - 1];
+                used |= 1 << k, axis[n++] = k;
+                break;
+            }
     return same ? 0 : n;
 }
 
