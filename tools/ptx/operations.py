@@ -100,7 +100,7 @@ def convert(m, c, lanes):
         value = bf16_to_f32(value)
     if to == 'bf16':
         result = f32_to_bf16(value.astype(F32))
-    elif to[0] in 'us' and value.dtype.kind == 'f':
+    elif to[0] in 'us' and value.dtype.kind == 'f' or {'rzi', 'rni'} & {*c.parts}:     # whole, maybe still a float
         result = (np.trunc(value) if 'rzi' in c.parts else np.rint(value)).astype(TYPES[to])
     else:
         result = value.astype(TYPES[to])
@@ -279,7 +279,8 @@ PLAIN = {'add': np.add, 'sub': np.subtract, 'and': np.bitwise_and, 'or': np.bitw
          'not': np.invert,
          'neg': np.negative, 'abs': np.abs, 'min': np.fmin, 'max': np.fmax, 'sqrt': np.sqrt,
          'rcp': from_f64(lambda x: 1 / x), 'rsqrt': from_f64(lambda x: 1 / np.sqrt(x)), 'ex2': from_f64(np.exp2),
-         'lg2': from_f64(np.log2)}
+         'lg2': from_f64(np.log2),
+         'copysign': lambda sign, size: np.copysign(size, sign)}
 
 
 def plain(m, c, lanes):
