@@ -99,8 +99,8 @@ static bool fp8_wanted(const struct plan *plan) {
 static enum status fp8_check(const struct plan *plan) {
     if (fp8_options(plan)->hadamard && !has_4_bits(plan))
         return FAIL(E_CONFIG,
-                    "fp8-hadamard=on spreads outliers in operands of 4 bits, and fp8-recipe=%s; use fp8-recipe nvfp4, or "
-                    "fp8-hadamard off", recipe_name(plan));
+                    "fp8-hadamard=on spreads outliers in operands of 4 bits, and fp8-recipe=%s; use fp8-recipe nvfp4, "
+                    "or fp8-hadamard off", recipe_name(plan));
     if (!fp8_options(plan)->on)
         return FAIL(E_CONFIG, "fp8-recipe=%s is a recipe of fp8, and fp8=off; use fp8 on, or fp8-recipe delayed",
                     recipe_name(plan));
