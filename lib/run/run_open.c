@@ -194,7 +194,7 @@ enum status run_create(struct run *r, const struct recipe *recipe, const struct 
 }
 
 void run_destroy(struct run *r) {
-    data_ahead_destroy(&r->train.ahead);
+    if (r->train.ahead) data_ahead_destroy(&r->train.ahead);
     for (int i = r->n_active - 1; i >= 0; i--)
         if (r->active[i]->detach && r->self[i]) r->active[i]->detach(r, r->self[i]);
     for (int i = 0; i < STEPS_AHEAD && r->device; i++) {

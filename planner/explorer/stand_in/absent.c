@@ -3,11 +3,9 @@
 #include "lib/base/flat.h"
 #include "lib/base/replace.h"
 #include "lib/comm/membership/membership.h"
-#include "lib/data/data_ahead.h"
 #include "lib/device/disk.h"
 
 void disk_close(struct disk **disk) { (void)disk; }
-void data_ahead_destroy(struct data_ahead **ahead) { (void)ahead; }
 
 /* The epoch of a process outside any job, as in comm.c. */
 void comm_epoch_members(struct membership *now, struct membership *from) {
