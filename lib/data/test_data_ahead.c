@@ -7,7 +7,6 @@
 #include "driver/recipe.h"
 #include "lib/data/clicks.h"
 #include "lib/data/data_write.h"
-#include "models/dlrm/dlrm.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include <dirent.h>
@@ -351,8 +350,8 @@ static enum status run_clicks(int by_row, int ahead, double loss[RUN_STEPS], int
     if (!file) TRY(data_open(test_path("clicks"), &file));
     TRY(recipe_plan(&p));
     TRY(recipe_arch(&p, "dlrm"));
-    *dlrm_options(&p) = (struct dlrm_options){.features = 4, .bag = 2, .dense = 3, .emb_lr = 0.05, .bottom = "7",
-                                              .top = "9-5"};
+    plan_set_number(&p, "features", 4), plan_set_number(&p, "bag", 2), plan_set_number(&p, "dense", 3);
+    plan_set_word(&p, "mlp-bottom", "7", 0), plan_set_word(&p, "mlp-top", "9-5", 0);
     p.layers = p.heads = p.seq = 1, p.hidden = 4, p.vocab = 60, p.global_batch = 16, p.micro_batch = 2;
     p.steps = RUN_STEPS, p.precision = PRECISION_FP64, p.device = PLAN_DEVICE_CPU;
     plan_set_number(&p, "emb-by", by_row);
