@@ -14,7 +14,7 @@ def of(module, name=None):
 
 
 def config_with(adapter, name, **more):
-    """adapter.name(...), which makes a configuration, has these, whatever it is given."""
+    """The configuration that adapter.name(...) makes has these values in place of those that it is given."""
     make = getattr(adapter, name)
     setattr(adapter, name, lambda *a, **k: make(*a, **{**k, **more}))
 
