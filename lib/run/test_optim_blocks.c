@@ -170,8 +170,8 @@ TEST(test_parts_go_inside_and_between) {
     assert_int_equal(sent.count.bytes[1], 1600);
 }
 
-/* The library carries small operations, and its messages are unknown. A group of one rank sends nothing. */
-/* A build without MPI has no library. */
+/* The library carries small operations, and its messages are unknown. A group of one rank sends nothing. A build
+ * without MPI has no library. */
 TEST(test_the_library_does_not_say) {
     if (!comm_has_mpi()) skip();
     struct exchange x = {.axis = AXIS_DP, .op = COMM_ALL_REDUCE, .count = 100, .dtype = FP32};
