@@ -371,6 +371,7 @@ TEST(test_experts_of_deepseek_are_those_of_the_reference) {
         {SIZES "\"model_type\": \"deepseek_v2\"}", "num_experts_per_tok is null"},
         {OF_V2 ", \"topk_method\": \"group_limited_greedy\"}", "n_group and topk_group are null"},
         {OF_V2 ", \"topk_method\": \"noaux_tc\"}", "topk_method is \"noaux_tc\""},
+        {OF_DOTS ", \"topk_group\": 2}", "topk_group is 2, and n_group is 1"},
         {OF_DOTS ", \"first_k_dense_replace\": 2}", "none of 2 layers has experts"}};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct checkpoint_model m;

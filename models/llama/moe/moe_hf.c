@@ -58,11 +58,14 @@ static enum status read_mlp_only(const char *path, const json_t *list, int64_t l
 static enum status read_groups(const char *path, const json_t *config, const struct llama_family *f,
                                struct llama_said *s) {
     const json_t *method = json_object_get(config, "topk_method");
-    if (has(f, "topk_method") && (!method || !strcmp(json_string_value(method), "greedy"))) s->groups = 1;
-    if (s->groups <= 1) s->groups_per_token = 1;
+    if (has(f, "topk_method") && (!method || !strcmp(json_string_value(method), "greedy")))
+        s->groups = s->groups_per_token = 1;
     if (has(f, "n_group") && (!s->groups || !s->groups_per_token))
         return FAIL(E_FORMAT, "%s: n_group and topk_group are null, and a token chooses by groups; they must be whole "
                     "numbers from 1", path);
+    if (s->groups_per_token > s->groups)
+        return FAIL(E_FORMAT, "%s: topk_group is %" PRId64 ", and n_group is %" PRId64 "; it must be at most n_group",
+                    path, s->groups_per_token, s->groups);
     if (has(f, "num_experts_per_tok") && !s->model.experts_per_token)
         return FAIL(E_FORMAT, "%s: num_experts_per_tok is null, and layers have experts; it must be a whole number "
                     "from 1", path);
