@@ -49,7 +49,7 @@ fi
 beside=${reference%/*}/hf_transformers.py
 try_model() { # MODEL; stands in a folder of its own
     local more=() sizes experts=
-    case $1 in mixtral | qwen3_moe* | gpt_oss | dots1 | *_experts) experts=yes ;; esac
+    case $1 in mixtral | qwen3_moe* | gpt_oss* | dots1 | *_experts) experts=yes ;; esac
     [ "$experts" ] && more=(--capacity 0 --aux-loss 0 --z-loss 0)         # transformers drops no token
     run "$python" "$beside" make "$1" .
     run "$trivium" checkpoint import --from hf model --to imported
@@ -91,7 +91,7 @@ for model in ${SCORES-capped sinks}; do
     (mkdir "$model" && cd "$model" && try_scores "$model" "${words[@]}")
 done
 for model in ${MODELS-gpt2 llama llama3 mistral mistral_window qwen2 qwen2_window qwen3 qwen3_window olmo2 seed_oss \
-    deepseek_v2 deepseek_v3 mixtral qwen3_moe qwen3_moe_dense gpt_oss \
+    deepseek_v2 deepseek_v3 mixtral qwen3_moe qwen3_moe_dense gpt_oss gpt_oss_mxfp4 \
     dots1 deepseek_v2_experts deepseek_v3_experts bert t5 \
     t5_1_1}; do
     (mkdir "$model" && cd "$model" && try_model "$model")

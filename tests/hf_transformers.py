@@ -101,6 +101,7 @@ TODAY = {"llama3": dict(tie_word_embeddings=True, attention_bias=True, mlp_bias=
          "qwen3_moe_dense": dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=40, num_hidden_layers=4,
                                  mlp_only_layers=[1], attention_bias=True, tie_word_embeddings=True),
          "mixtral": dict(num_local_experts=4, num_experts_per_tok=2, sliding_window=None, output_router_logits=False)}
+TODAY["gpt_oss_mxfp4"] = TODAY["gpt_oss"]
 SEED = 1234                                                      # --seed's default
 
 
@@ -113,7 +114,7 @@ def model_class(name):
         return others[name]
     config = transformers.CONFIG_MAPPING["llama" if name == "llama3" else
                                          name.removesuffix("_window").removesuffix("_dense")
-                                             .removesuffix("_experts")]
+                                             .removesuffix("_experts").removesuffix("_mxfp4")]
     return config, transformers.MODEL_FOR_CAUSAL_LM_MAPPING[config]
 
 
@@ -144,7 +145,58 @@ def new_model(name):
             w += torch.randn(w.shape, dtype=torch.float64) * 0.15
     if name == "t5_1_1":
         own_head(m)
+    if name == "gpt_oss_mxfp4":
+        of_blocks(m)
     return m
+
+
+# ---- experts in MXFP4: random codes and scales, and the numbers that transformers makes of them ----
+
+# name -> codes (E, rows, groups, 32) of 0 to 15, scales (E, rows, groups) as bytes: 2^-6 to 2^-2
+def blocks(m):
+    random, found = np.random.default_rng(9), {}
+    for key, w in m.named_parameters():
+        if key.endswith(("gate_up_proj", "down_proj")):
+            experts, columns, n = w.shape                        # the blocks are along a product's sum
+            shape = experts, n, columns // 32
+            found[key] = random.integers(0, 16, (*shape, 32), np.uint8), random.integers(121, 126, shape, np.uint8)
+    return found
+
+
+def packed(codes):
+    return codes[..., ::2] | codes[..., 1::2] << 4
+
+
+def of_blocks(m):
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+    named = dict(m.named_parameters())
+    with torch.no_grad():
+        for key, (codes, scales) in blocks(m).items():
+            named[key].copy_(convert_moe_packed_tensors(torch.tensor(packed(codes)), torch.tensor(scales),
+                                                        dtype=torch.float64))
+
+
+# Put the blocks into the saved files, as OpenAI's have them; codes and scales of one may lie in two files
+def save_blocks(m, folder):
+    from safetensors.torch import load_file, save_file
+    with open(f"{folder}/model.safetensors.index.json") as f:
+        index = json.load(f)
+    files = {file: load_file(f"{folder}/{file}") for file in sorted(set(index["weight_map"].values()))}
+    last = list(files)[-1]
+    for key, (codes, scales) in blocks(m).items():
+        file = index["weight_map"].pop(key)
+        del files[file][key]
+        for into, name, x in ((file, f"{key}_blocks", packed(codes)), (last, f"{key}_scales", scales)):
+            files[into][name], index["weight_map"][name] = torch.tensor(x), into
+    for file, tensors in files.items():
+        save_file(tensors, f"{folder}/{file}", metadata={"format": "pt"})
+    with open(f"{folder}/model.safetensors.index.json", "w") as f:
+        json.dump(index, f)
+    with open(f"{folder}/config.json") as f:
+        config = json.load(f)
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+    with open(f"{folder}/config.json", "w") as f:
+        json.dump(config, f)
 
 
 # transformers 5 ties the head of a new T5, and leaves one untied that was loaded so
@@ -156,6 +208,8 @@ def make(name, folder):
     # with the experts of a layer in one tensor, as transformers 5 keeps them
     fused = dict(save_original_format=False) if name.endswith("_dense") else {}
     new_model(name).save_pretrained(f"{folder}/model", max_shard_size="100KB", **fused)
+    if name == "gpt_oss_mxfp4":
+        save_blocks(new_model(name), f"{folder}/model")
     if name == "t5_1_1":  # transformers 5 writes that its head is tied
         with open(f"{folder}/model/config.json") as f:
             config = json.load(f)

@@ -150,6 +150,8 @@ OTHERS = {"model_type": ["mistral", "qwen2", "gpt_neo", "roberta", "mt5", "Llama
           "pruned_heads": [{}, {"0": [1]}], "auto_map": [{}, {"AutoModelForCausalLM": "modeling_other.Other"}],
           "first_k_dense_replace": [0, 1, 2, 3, -1, "2"], "q_lora_rank": [8, 16, 0, -1, "16", 2.5],
           "num_mtp_layers": [0, 1, 2], "topk_method": ["greedy", "group_limited_greedy", "noaux_tc", 5],
+          "quantization_config": [{"quant_method": "mxfp4"}, {"quant_method": "mxfp4", "dequantize": True}, {},
+                                  {"quant_method": "bitsandbytes", "load_in_8bit": True}, "mxfp4"],
           "head_dim": [4, 8, 16], "d_kv": [4, 8, 16], "sliding_window": [1, 3, 8, 4096, 0, -1, 2.5, "8", True],
           "max_window_layers": [0, 1, 2, 28, -1, 1.5, "1"],
           "layer_types": [["full_attention"] * 2, ["full_attention", "sliding_attention"], ["sliding_attention"] * 2,

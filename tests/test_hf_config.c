@@ -214,6 +214,7 @@ TEST(test_published_files_are_read_whole) {
 #define OF_WIDTH ", \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 12"
 #define OF_MISTRAL SIZES "\"model_type\": \"mistral\", \"num_key_value_heads\": 2"
 #define OF_QWEN2 SIZES "\"model_type\": \"qwen2\", \"num_key_value_heads\": 2"
+#define OF_GPT_OSS SIZES "\"model_type\": \"gpt_oss\", \"num_key_value_heads\": 2"
 #define OF_BERT SIZES "\"model_type\": \"bert\""
 #define OF_T5 "{\"model_type\": \"t5\", \"d_model\": 16, \"num_heads\": 4, \"d_kv\": 4, \"d_ff\": 24, \"vocab_size\": 9"
 #define T5_OF_2 OF_T5 ", \"num_layers\": 2"
@@ -408,6 +409,9 @@ TEST(test_each_family_goes_out_and_in) {
 }
 
 TEST(test_what_is_not_said_is_the_references) {
+    assert_int_equal(model_of(llama_hf_config_read, OF_GPT_OSS "}").experts, 128);
+    assert_int_equal(model_of(llama_hf_config_read, OF_GPT_OSS ", \"num_local_experts\": 8, \"quantization_config\": "
+                              "{\"quant_method\": \"mxfp4\", \"modules_to_not_convert\": []}}").experts, 8);
     assert_int_equal(model_of(gpt_hf_config_read, OF_GPT2 "}").heads, 12);
     assert_int_equal(model_of(gpt_hf_config_read, OF_GPT2 ", \"num_attention_heads\": 4}").heads, 4);
     assert_int_equal(model_of(gpt_hf_config_read, OF_GPT2 ", \"num_attention_heads\": 4, \"n_head\": 4}").heads, 4);
@@ -495,6 +499,10 @@ TEST(test_other_functions_are_refused_by_name) {
                                         "{\"rope_theta\": 500}}", "rope_scaling and rope_parameters", "leave one out"},
         {llama_hf_config_read, OF_LLAMA ", \"partial_rotary_factor\": 0.5}", "partial_rotary_factor is 0.5", "has 1"},
         {llama_hf_config_read, OF_LLAMA ", \"quantization_config\": {\"bits\": 4}}", "quantization_config", "none"},
+        {llama_hf_config_read, OF_GPT_OSS ", \"quantization_config\": {\"quant_method\": \"fp8\"}}",
+         "quantization_config is {\"quant_method\": \"fp8\"}", "quant_method must be mxfp4"},
+        {llama_hf_config_read, OF_GPT_OSS ", \"quantization_config\": \"mxfp4\"}", "quantization_config is \"mxfp4\"",
+         "quantization_config null"},
         {llama_hf_config_read, OF_LLAMA ", \"transformers_weights\": \"a.safetensors\"}", "transformers_weights",
          "none"},
         {llama_hf_config_read, OF_LLAMA ", \"per_layer_config\": {\"1\": {\"head_dim\": 8}}}", "per_layer_config",

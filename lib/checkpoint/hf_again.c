@@ -1,4 +1,4 @@
-#include "lib/checkpoint/hf_again.h"
+#include "lib/checkpoint/hf_weights.h"
 
 #include "lib/base/log.h"
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "lib/checkpoint/hf_weights.h"
 
 #include "lib/base/log.h"
-#include "lib/checkpoint/hf_again.h"
+#include "lib/checkpoint/hf_blocks.h"
 #include "lib/checkpoint/hf_tokens.h"
 #include "lib/run/recipe.h"
 #include <inttypes.h>
@@ -60,7 +60,11 @@ struct import {
     char room[AT_A_TIME * sizeof(double)];
 };
 
-static enum status find_part(const struct import *m, int i, int part, struct hf_tensor *out) {
+/* A tensor of the files. scales.entry NULL: it has numbers; otherwise codes in blocks (hf_blocks.h), whose numbers are
+ * bf16. */
+struct part { struct hf_tensor at, scales; enum dtype dtype; };
+
+static enum status find_part(const struct import *m, int i, int part, struct part *out) {
     const char *path = hf_files_path(m->files);
     const struct published *row;
     int layer;
@@ -68,10 +72,12 @@ static enum status find_part(const struct import *m, int i, int part, struct hf_
     char name[PUBLISHED_NAME_MAX];
     TRY(row_at(m->kind, m->files, &m->program, i, &row, &layer));
     name_of(row, part, layer, name);
-    *out = hf_again_find(m->kind, m->files, &m->model, name);
-    const struct safetensors_entry *e = out->entry;
+    *out = (struct part){.at = hf_again_find(m->kind, m->files, &m->model, name), .dtype = BF16};
+    const struct safetensors_entry *e = out->at.entry;
     int n_axes = published_shape(row, &m->program.params[i].type.shape, shape);
     if (!e) return FAIL(E_FORMAT, "%s: tensor %s is missing", path, name);
+    if (hf_blocks_named(name)) return hf_blocks_find(m->files, e, n_axes, shape, &out->scales);
+    out->dtype = e->dtype;
     if (e->dtype > FP16)
         return FAIL(E_FORMAT, "%s: tensor %s is %s; weights are F64, F32, BF16 or F16", path, e->name, e->dtype_name);
     if (e->n_axes != n_axes)
@@ -83,22 +89,28 @@ static enum status find_part(const struct import *m, int i, int part, struct hf_
     return OK;
 }
 
+static void add_found(struct import *m, const struct safetensors_entry *e, int *found) {
+    if (e && *found < hf_files_n(m->files)) m->part[*found] = e;             /* true: no two parts are one tensor */
+    if (e) ++*found;
+}
+
 /* Find the tensors of a weight. If there are several, they must have the same dtype. */
 static enum status find_weight(struct import *m, int i, int *found) {
     const struct param *w = &m->program.params[i];
     const struct published *row;
     int layer;
-    struct hf_tensor first, part;
+    struct part first, part;
     TRY(row_at(m->kind, m->files, &m->program, i, &row, &layer));
     TRY(find_part(m, i, 0, &first));
-    for (int j = 0; j < n_parts(row, &w->type.shape); j++, ++*found) {
+    for (int j = 0; j < n_parts(row, &w->type.shape); j++) {
         TRY(find_part(m, i, j, &part));
-        if (part.entry->dtype != first.entry->dtype)
-            return FAIL(E_FORMAT, "%s: %s and %s are of different types", hf_files_path(m->files), first.entry->name,
-                        part.entry->name);
-        if (*found < hf_files_n(m->files)) m->part[*found] = part.entry;         /* true: no two parts are one tensor */
+        if (part.dtype != first.dtype)
+            return FAIL(E_FORMAT, "%s: %s and %s are of different types", hf_files_path(m->files), first.at.entry->name,
+                        part.at.entry->name);
+        add_found(m, part.at.entry, found);
+        add_found(m, part.scales.entry, found);
     }
-    m->list[i] = (struct checkpoint_weight){w->name, w->type.shape, first.entry->dtype};
+    m->list[i] = (struct checkpoint_weight){w->name, w->type.shape, first.dtype};
     return OK;
 }
 
@@ -123,32 +135,43 @@ static enum status refuse_others(const struct import *m, int found) {
     return OK;
 }
 
-static enum status check_finite(const struct import *m, const struct safetensors_entry *e, const void *x, int64_t n) {
-    if (dtype_all_finite(x, e->dtype, n)) return OK;
-    return FAIL(E_FORMAT, "%s: %s holds a number that is not finite", hf_files_path(m->files), e->name);
+/* Read `bytes` bytes of a part's numbers, from byte `from` on. */
+static enum status read_part(const struct import *m, const struct part *p, int64_t from, int64_t bytes, void *to) {
+    const char *path = hf_files_path(m->files);
+    int64_t size = (int64_t)dtype_size(p->dtype);
+    if (p->scales.entry) return hf_blocks_read(path, p->at, p->scales, from / size, bytes / size, to);
+    TRY(safetensors_read(p->at.file, p->at.entry, from, bytes, to));
+    if (dtype_all_finite(to, p->dtype, bytes / size)) return OK;
+    return FAIL(E_FORMAT, "%s: %s holds a number that is not finite", path, p->at.entry->name);
 }
 
-/* Copy a tensor. One of another order is permuted in memory; others are copied in pieces. */
-static enum status copy_permuted(struct import *m, struct hf_tensor t, const struct published *row,
-                                 const struct shape *ours) {
-    const struct safetensors_entry *e = t.entry;
-    int64_t size = (int64_t)dtype_size(e->dtype), bytes = e->end - e->begin;
+/* Copy a tensor. One of another order is permuted in memory, by itself for each index of a first axis that both orders
+ * have; others are copied in pieces. */
+static enum status copy_permuted(struct import *m, const struct part *p, const struct published *row,
+                                 const struct shape *ours, int64_t bytes) {
+    int axis[MAX_AXES];
+    struct shape one = *ours;
+    int64_t n = 1, size = (int64_t)dtype_size(p->dtype);
+    (void)published_order(row, ours, axis);
+    if (axis[0] == 0) n = ours->axis[0].n, one.axis[0] = axis_whole(ours->axis[0].tag, 1);
+    bytes /= n;
     char *room = malloc((size_t)(2 * bytes));
-    enum status status = room ? safetensors_read(t.file, e, 0, bytes, room)
-                              : FAIL(E_MEMORY, "no memory to permute %s of %" PRId64 " bytes", e->name, bytes);
-    if (status == OK) status = check_finite(m, e, room, bytes / size);
-    if (status == OK) published_permute(row, ours, true, room + bytes, room, size);
-    if (status == OK) status = checkpoint_weights_append(m->writer, room + bytes, bytes);
+    enum status status = room ? OK : FAIL(E_MEMORY, "no memory to permute %s, %" PRId64 " bytes at a time",
+                                          p->at.entry->name, bytes);
+    for (int64_t i = 0; i < n && status == OK; i++) {
+        status = read_part(m, p, i * bytes, bytes, room);
+        if (status == OK) published_permute(row, &one, true, room + bytes, room, size);
+        if (status == OK) status = checkpoint_weights_append(m->writer, room + bytes, bytes);
+    }
     free(room);
     return status;
 }
 
-static enum status copy_part(struct import *m, struct hf_tensor t) {
-    int64_t size = (int64_t)dtype_size(t.entry->dtype), bytes = t.entry->end - t.entry->begin;
-    for (int64_t at = 0; at < bytes; at += AT_A_TIME * size) {
-        int64_t now = bytes - at < AT_A_TIME * size ? bytes - at : AT_A_TIME * size;
-        TRY(safetensors_read(t.file, t.entry, at, now, m->room));
-        TRY(check_finite(m, t.entry, m->room, now / size));
+static enum status copy_part(struct import *m, const struct part *p, int64_t bytes) {
+    int64_t most = AT_A_TIME * (int64_t)dtype_size(p->dtype);
+    for (int64_t at = 0; at < bytes; at += most) {
+        int64_t now = bytes - at < most ? bytes - at : most;
+        TRY(read_part(m, p, at, now, m->room));
         TRY(checkpoint_weights_append(m->writer, m->room, now));
     }
     return OK;
@@ -161,9 +184,10 @@ static enum status copy_all(struct import *m) {
         int layer, axis[MAX_AXES];
         TRY(row_at(m->kind, m->files, &m->program, i, &row, &layer));
         for (int j = 0; j < n_parts(row, ours); j++) {
-            struct hf_tensor t;
-            TRY(find_part(m, i, j, &t));
-            TRY(published_order(row, ours, axis) ? copy_permuted(m, t, row, ours) : copy_part(m, t));
+            struct part p;
+            TRY(find_part(m, i, j, &p));
+            int64_t bytes = (p.at.entry->end - p.at.entry->begin) * (p.scales.entry ? 4 : 1);    /* codes: 4 bits */
+            TRY(published_order(row, ours, axis) ? copy_permuted(m, &p, row, ours, bytes) : copy_part(m, &p, bytes));
         }
     }
     return OK;

@@ -2,16 +2,16 @@
  * with an index, and config.json (hf_files.h).
  *
  * Each weight of Trivium is one of their tensors, or several joined (keys and values; the experts). The table says
- * the order of a tensor's axes (published_order). Import reads F64, F32, BF16 and F16; a missing or misshapen
- * tensor is an error, and so is an unknown one, unless the model leaves it out. struct hf_weights has the model's own
- * functions. */
+ * the order of a tensor's axes (published_order). Import reads F64, F32, BF16 and F16, and MXFP4 of two tensors
+ * (hf_blocks.h) as BF16; export writes no MXFP4. A missing or misshapen tensor is an error, and so is an unknown one,
+ * unless the model leaves it out. struct hf_weights has the model's own functions. */
 #pragma once
 
 #include "lib/checkpoint/checkpoint_tensor.h"
 #include "lib/checkpoint/hf_files.h"
 #include "lib/run/model.h"
 
-/* Tensor `name` repeats tensor `as` (hf_again.h). TIED: only if the head is tied; otherwise `name` is a weight of its
+/* Tensor `name` repeats tensor `as` (hf_again.c). TIED: only if the head is tied; otherwise `name` is a weight of its
  * own. ALWAYS: always. READ_IF_UNTIED: always; if the head is not tied, import reads `name` in place of `as`, and
  * export writes both. */
 enum hf_again_when { HF_AGAIN_TIED, HF_AGAIN_ALWAYS, HF_AGAIN_READ_IF_UNTIED };
@@ -21,7 +21,9 @@ struct hf_again { const char *name, *as; enum hf_again_when when; };
 struct hf_weights {
     const char *name;                    /* for messages: "Llama" */
     const struct published *names;
-    const struct published *fused;       /* rows that import takes instead if the files have their first tensor; NULL */
+    /* Rows that import takes instead if the files have their first tensor. A name that ends in _blocks is of codes in
+     * MXFP4 (hf_blocks.h). NULL: none */
+    const struct published *fused;
     const struct model *model;           /* which builds it; of rows that share options the one that has them */
     /* Read and write config.json. @errors E_DATA: no file; E_FORMAT: a model that Trivium does not compute; E_IO,
      * E_MEMORY */
@@ -51,3 +53,16 @@ enum status hf_weights_import(const struct hf_weights *, const char *path, int64
 enum status hf_weights_export(const struct hf_weights *, const struct checkpoint_reader *, enum dtype, const char *path,
                               int64_t shard_bytes);
 #define HF_SHARD_BYTES 5000000000 /* as save_pretrained's */
+
+/* ---- hf_again.c, for import: tensors that repeat another one, as tied weights that some versions save twice ----
+ *
+ * A copy is compared before it is left out; if it differs, the file is of another model.
+ * Source: huggingface/transformers, _tied_weights_keys of each model, and PreTrainedModel.tie_weights. */
+
+/** The tensor from which a model's weight of this name is read; entry NULL: there is none. */
+struct hf_tensor hf_again_find(const struct hf_weights *, const struct hf_files *, const struct checkpoint_model *,
+                               const char *name);
+/** *extra: the tensor only repeats another tensor, which is read. @errors E_FORMAT: it must repeat a tensor, but
+ *  differs from it; E_IO */
+enum status hf_again_check(const struct hf_weights *, const struct hf_files *, const struct checkpoint_model *,
+                           struct hf_tensor, bool *extra);

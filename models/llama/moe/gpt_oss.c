@@ -17,6 +17,7 @@ static const struct hf_key KEYS[] = {
     {"num_experts_per_tok", HF_SIZE, "4", NULL, SAID(model.experts_per_token)},
     {"swiglu_alpha", HF_MUST, "1.702", "1.702", 0},
     {"swiglu_limit", HF_REAL, "7.0", NULL, SAID(swiglu_limit)},
+    {"quantization_config", HF_READ, "null", NULL, 0},
     {0},
 };
 static const struct hf_keys GPT_OSS = {KEYS, NULL, "output_router_logits router_aux_loss_coef"};
@@ -39,10 +40,19 @@ const struct model_preset llama_presets_gpt_oss[] = {
 };
 
 /* ---- its files ---- */
+/* As published, the experts are in MXFP4: rows of C numbers, of which those of gate and up alternate, and of F. */
+#define EXPERTS "model.layers.%d.mlp.experts."
+static const struct published IN_BLOCKS[] = {
+    {"h%d.experts.up.w", {EXPERTS "gate_up_proj_blocks"}, "E F2 C"},
+    {"h%d.experts.down.w", {EXPERTS "down_proj_blocks"}, "E C F"},
+    {0},
+};
+
 static const struct hf_again AGAIN[] = {{"lm_head.weight", "model.embed_tokens.weight", HF_AGAIN_TIED}, {0}};
 static const struct hf_weights WEIGHTS = {
-    .name = "GPT-OSS", .names = gpt_oss_published, .model = &model_llama, .config_read = llama_hf_config_read,
-    .config_write = llama_hf_config_write, .check = llama_hf_check, .again = AGAIN};
+    .name = "GPT-OSS", .names = gpt_oss_published, .fused = IN_BLOCKS, .model = &model_llama,
+    .config_read = llama_hf_config_read, .config_write = llama_hf_config_write, .check = llama_hf_check,
+    .again = AGAIN};
 
 static enum status import(const char *path, int64_t heads, const char *save, struct checkpoint_model *out) {
     return hf_weights_import(&WEIGHTS, path, heads, save, out);

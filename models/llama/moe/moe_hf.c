@@ -72,10 +72,19 @@ static enum status read_groups(const char *path, const json_t *config, const str
     return OK;
 }
 
+/* The tensors say which weights are in blocks (lib/checkpoint/hf_blocks.h). */
+static enum status check_quantization(const char *path, const json_t *config) {
+    const json_t *q = json_object_get(config, "quantization_config"), *method = json_object_get(q, "quant_method");
+    if (!q || json_is_null(q) || (json_is_string(method) && !strcmp(json_string_value(method), "mxfp4"))) return OK;
+    return FAIL(E_FORMAT, "%s: quantization_config is %s; its quant_method must be mxfp4, or quantization_config null",
+                path, hf_keys_show(q));
+}
+
 enum status moe_hf_read(const char *path, const json_t *config, const struct llama_family *f, bool dense_too,
                         struct llama_said *s, char letters[10001]) {
     int64_t layers = s->model.layers, first = 0;
     bool from_first = has(f, "first_k_dense_replace");
+    if (has(f, "quantization_config")) TRY(check_quantization(path, config));
     TRY(llama_hf_read_whole(path, config, hf_keys_find(f->keys, "first_k_dense_replace"), 0, &first));
     for (int64_t i = 0; i < layers; i++)
         letters[i] = from_first ? "de"[i >= first] : "de"[!s->sparse_step || (i + 1) % s->sparse_step == 0];
