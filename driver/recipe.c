@@ -24,6 +24,7 @@
 #include "models/gpt/gpt.h"
 #include "models/llama/llama.h"
 #include "models/t5/t5.h"
+#include "lib/experts/experts.h"
 #include "lib/rows/learned_rows.h"
 #include "muon/muon.h"
 #include "oracle/copies.h"
@@ -41,6 +42,7 @@ static const struct technique *const TECHNIQUES[] = {
     &technique_rows,
     &technique_cp,
     &technique_ep,
+    &technique_router_bias,
     &technique_tp,
     &technique_pp,
     &technique_muon,

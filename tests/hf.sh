@@ -49,8 +49,9 @@ fi
 beside=${reference%/*}/hf_transformers.py
 try_model() { # MODEL; stands in a folder of its own
     local more=() sizes experts=
-    case $1 in mixtral | qwen3_moe* | gpt_oss* | dots1 | *_experts) experts=yes ;; esac
+    case $1 in mixtral | qwen3_moe* | gpt_oss* | dots1* | *_experts) experts=yes ;; esac
     [ "$experts" ] && more=(--capacity 0 --aux-loss 0 --z-loss 0)         # transformers drops no token
+    [[ $1 = *_moved ]] && more+=(--router-bias-rate 0.02)                 # RATE of hf_transformers.py
     run "$python" "$beside" make "$1" .
     run "$trivium" checkpoint import --from hf model --to imported
     read -ra sizes <<<"$(sed -n 's/^train with: --init imported //p' log)"
@@ -92,7 +93,7 @@ for model in ${SCORES-capped sinks}; do
 done
 for model in ${MODELS-gpt2 llama llama3 mistral mistral_window qwen2 qwen2_window qwen3 qwen3_window olmo2 seed_oss \
     deepseek_v2 deepseek_v3 mixtral qwen3_moe qwen3_moe_dense gpt_oss gpt_oss_mxfp4 \
-    dots1 deepseek_v2_experts deepseek_v3_experts bert t5 \
+    dots1 dots1_moved deepseek_v2_experts deepseek_v3_experts bert t5 \
     t5_1_1}; do
     (mkdir "$model" && cd "$model" && try_model "$model")
 done

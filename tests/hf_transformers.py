@@ -92,6 +92,10 @@ TODAY = {"llama3": dict(tie_word_embeddings=True, attention_bias=True, mlp_bias=
                                      topk_group=2, routed_scaling_factor=1.7,
                                      rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0, beta_fast=4.0, mscale=0.7,
                                                           mscale_all_dim=1.2)),
+         # the bias moves by the load of each step
+         "dots1_moved": dict(head_dim=12, attention_bias=True, n_routed_experts=8, num_experts_per_tok=3,
+                             moe_intermediate_size=40, n_shared_experts=1, first_k_dense_replace=0, n_group=2,
+                             topk_group=1, norm_topk_prob=True, routed_scaling_factor=1.7),
          # the limit is so small that it clamps; YaRN's bounds are no whole pairs
          "gpt_oss": dict(head_dim=12, num_local_experts=8, num_experts_per_tok=3, sliding_window=5, swiglu_limit=0.6,
                          layer_types=["sliding_attention", "full_attention"],
@@ -114,7 +118,7 @@ def model_class(name):
         return others[name]
     config = transformers.CONFIG_MAPPING["llama" if name == "llama3" else
                                          name.removesuffix("_window").removesuffix("_dense")
-                                             .removesuffix("_experts").removesuffix("_mxfp4")]
+                                             .removesuffix("_experts").removesuffix("_mxfp4").removesuffix("_moved")]
     return config, transformers.MODEL_FOR_CAUSAL_LM_MAPPING[config]
 
 
@@ -123,7 +127,7 @@ def sizes(name):
     return others[name] if name in others else {**SIZES, **TODAY.get(name, {})}
 
 
-# The biases of routers, which the reference does not train
+# The biases of routers, which have no gradient
 def biases(m):
     return {key: x for key, x in m.named_buffers() if key.endswith("e_score_correction_bias")}
 
@@ -242,6 +246,26 @@ def batch(name, data, n):
     return made(text[order], [BATCH * n + b for b in range(BATCH)])
 
 
+# Algorithm 1 of arXiv 2408.15664, for each layer with experts; transformers does not have it
+RATE = 0.02                                                      # --router-bias-rate of tests/hf.sh
+
+
+class Loads:
+    def __init__(self, m):
+        self.counts = {x: 0 for x in m.modules() if hasattr(x, "e_score_correction_bias")}
+        for router in self.counts:
+            router.register_forward_hook(self.count)
+
+    def count(self, router, _, routed):
+        self.counts[router] = self.counts[router] + torch.bincount(routed[-1].flatten(), minlength=len(router.weight))
+
+    @torch.no_grad()
+    def move(self):
+        for router, count in self.counts.items():
+            router.e_score_correction_bias += RATE * torch.sign(count.sum() - count * len(count))
+            self.counts[router] = 0
+
+
 def loss_of(m, inputs, targets):
     return torch.nn.functional.cross_entropy(m(**inputs).logits.view(-1, V), targets.reshape(-1), ignore_index=-1)
 
@@ -251,7 +275,7 @@ def train(m, name, data):
     groups = [{"params": [x for key, x in m.named_parameters() if vectors[key] == v], "weight_decay": 0 if v else DECAY}
               for v in (False, True)]
     adamw = torch.optim.AdamW(groups, lr=1, betas=BETAS, eps=EPS)
-    losses, norms = [], []
+    losses, norms, loads = [], [], Loads(m) if name.endswith("_moved") else None
     for n in range(STEPS):
         adamw.zero_grad()
         loss = loss_of(m, *batch(name, data, n))
@@ -261,6 +285,8 @@ def train(m, name, data):
         for group in adamw.param_groups:
             group["lr"] = learning_rate(n)
         adamw.step()
+        if loads:
+            loads.move()
     return losses, norms
 
 

@@ -95,3 +95,14 @@ refused adamw_does_not_go_on_from_muon "trained by muon, and this run is by adam
 refused muon_does_not_go_on_from_sgd "trained by sgd-momentum, and this run is by muon" \
     "${resume[@]}" --optimizer muon --resume ck
 refused sgd_reads_no_muon_steps "use optimizer muon" "${resume[@]}" --optimizer sgd --muon-steps 3
+
+# ---- the bias of routers, which moves by the load ----
+common=("${common[@]/muon/adamw}" --arch moe --experts 4 --router-scores sigmoid --router-bias-rate 0.05 --tie off)
+moved=$(losses moved 1 --steps 4)
+losses steps 2 --steps 4 --dp 2 --zero 1 --save bk --save-every 2 --keep 0 | same bias_is_that_of_one_rank "$moved"
+losses again 2 --steps 4 --dp 2 --zero 1 --resume bk/step-00000002 | same bias_goes_on "$(tail -2 <<<"$moved")"
+losses other 4 --steps 4 --tp 2 --ep 2 --dp 2 --resume bk/step-00000002 |
+    same bias_goes_on_in_another_layout "$(tail -2 <<<"$moved")"
+still=$(losses still 1 --steps 4 --router-bias-rate 0)
+[ "$(head -1 <<<"$moved")" = "$(head -1 <<<"$still")" ] && [ "$moved" != "$still" ] && echo "ok bias_moves" ||
+    echo "not ok bias_moves: $still"

@@ -1,12 +1,16 @@
-/* The steps of a mixture of experts, in place of an MLP. experts.c has the formula. */
+/* The steps of a mixture of experts, in place of an MLP. experts.c has the formula. router_bias.c: the technique that
+ * moves the bias of choices by the load of experts. */
 #pragma once
 
 #include "lib/run/build.h"
+#include "lib/run/technique.h"
+
+extern const struct technique technique_router_bias;
 
 /* What --experts does not say. units: hidden units of an expert. raw: gates are the router's scores themselves, and not
  * divided by their sum over the chosen experts. router_bias: of the router's product. biases: of the experts' products.
  * swiglu_limit: of swiglu_clamped (lib/ops/swiglu.h), in place of swiglu; 0: none. sigmoid, scale, sets: as in struct
- * moe_rule. With sigmoid the choice has a bias, which no gradient changes. NULL: { plan_ffn, false }. */
+ * moe_rule. With sigmoid the choice has a bias, which no optimizer changes. NULL: { plan_ffn, false }. */
 struct experts {
     int64_t units;
     bool raw, router_bias, biases;

@@ -88,6 +88,8 @@ EVERY_OPTIMIZER(OPTIMIZER_EXTERN)
 extern const struct optimizer optimizer_sgd_plain;
 /** The row of a param that no optimizer changes. */
 extern const struct optimizer optimizer_none;
+/** w = w - lr sign(g). The gradient is not one of the loss; a technique calls the row (lib/experts/router_bias.c). */
+extern const struct optimizer optimizer_sign;
 
 /** The optimizer of a choice. Pure. */
 const struct optimizer *optimizer_of(enum optimizer_choice, double momentum);

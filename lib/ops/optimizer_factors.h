@@ -3,5 +3,5 @@
 
 /* AdamW */
 enum { BETA1, ONE_MINUS_BETA1, BETA2, ONE_MINUS_BETA2, STEP_SIZE, DENOMINATOR, EPS };
-/* SGD */
-enum { MOMENTUM, LR };
+/* SGD; SIGN 1: of the gradient's sign */
+enum { MOMENTUM, LR, SIGN };

@@ -6,6 +6,7 @@ optimizer_cpu_kernel CPU(sgd), CPU(sgd_plain);
 
 /* *b is 0 if no state is kept. */
 static inline real update(const real *x, real decay, real w, real g, real *b) {
+    if (x[SIGN] != 0) g = g > 0 ? 1 : g < 0 ? -1 : 0;
     *b = FMA(x[MOMENTUM], *b, FMA(decay, w, g));
     return FMA(-x[LR], *b, w);
 }

@@ -6,6 +6,7 @@ extern "C" { optimizer_cuda_launcher CUDA(sgd), CUDA(sgd_plain); }
 
 /* *b is 0 if no state is kept. */
 __device__ static inline real update(const real *x, real decay, real w, real g, real *b) {
+    if (x[SIGN] != 0) g = g > 0 ? 1 : g < 0 ? -1 : 0;
     *b = fma(x[MOMENTUM], *b, fma(decay, w, g));
     return fma(-x[LR], *b, w);
 }

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Both of SGD, and Muon's, which are elementwise, too */
+/* Both of SGD, Muon's, which are elementwise, too, and SGD by the sign */
 static const struct optimizer *const ROWS[] = {&optimizer_sgd, &optimizer_sgd_plain, &optimizer_muon_momentum,
-                                               &optimizer_muon_step};
-enum { N_SGD = 2, N_ROWS = 4, N = 12304 };   /* N: several chunks of the CUDA kernel, and a rest behind its vectors */
+                                               &optimizer_muon_step, &optimizer_sign};
+enum { N_SGD = 2, N_ROWS = 5, N = 12304 };   /* N: several chunks of the CUDA kernel, and a rest behind its vectors */
 
 /* Arrays have room for doubles; smaller types use only the front. */
 struct buffers { double weight[N], grad[N], state[N], master[N], multiplier; };
@@ -79,6 +79,16 @@ TEST(test_sgd_is_torchs) {
             for (int i = 0; i < 4; i++) assert_close(w[i], TORCH[row][t][i], rounding);
         }
     }
+}
+
+/* sign(0) is 0, and neither the multiplier nor weight decay changes a step's length. */
+TEST(test_a_step_by_the_sign_has_one_length) {
+    const double small = 1e-3, moved[4] = {0.75, 1.25, 1, 0.75};
+    double w[4] = {1, 1, 1, 1}, g[4] = {7, -1, 0, 1e6};
+    struct optimizer_settings a = {.lr = 0.25, .weight_decay = 0.1, .momentum = 0.9, .grad_multiplier = &small};
+    struct optimizer_elements e = {4, w, FP64, g, FP64, {NULL}, NULL, .decay = true};
+    assert_ok(optimizer_update(&optimizer_sign, device_cpu(), &a, &e, 1));
+    for (int i = 0; i < 4; i++) assert_close(w[i], moved[i], 0);
 }
 
 static void assert_same_bits(const struct buffers *a, const struct buffers *b) {
@@ -284,7 +294,8 @@ TEST(test_newton_schulz_counts_its_products) {
     assert_int_equal(one.product[0].k + one.product[2].n + other.product[0].k + other.product[2].m, 4 * 5);
 }
 
-TESTS(unit_test(test_sgd_is_torchs), unit_test(test_sgd_has_the_same_bits_on_the_device_and_the_cpu),
+TESTS(unit_test(test_sgd_is_torchs), unit_test(test_a_step_by_the_sign_has_one_length),
+      unit_test(test_sgd_has_the_same_bits_on_the_device_and_the_cpu),
       unit_test(test_sgd_rounds_the_master_and_does_not_depend_on_cuts),
       unit_test(test_sgd_changes_nothing_when_the_multiplier_is_nan),
       unit_test(test_optimizers_are_found_by_choice_and_by_name),

@@ -12,7 +12,8 @@
  *
  * --expert-bias and --router-bias add biases, and --swiglu-limit clamps the gate (GPT-OSS).
  *
- * lib/ops/moe/moe_route.h has the details. The bias is a weight that no gradient changes.
+ * lib/ops/moe/moe_route.h has the details. The bias is a weight that no gradient changes; --router-bias-rate
+ * moves it by the load (lib/experts/router_bias.c).
  *
  * Source: Jiang et al. 2024 (Mixtral); Yang et al. 2025 (Qwen 3); Dai et al. 2024 (DeepSeekMoE, shared experts);
  * DeepSeek-AI 2024 (DeepSeek-V2, section 2.1.2: groups; DeepSeek-V3, section 2.1.2: sigmoids and the bias). */

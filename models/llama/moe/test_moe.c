@@ -10,6 +10,7 @@
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* DeepSeek-V3's experts in every layer but the first: 8 of 20 units in 4 groups, of which a token sees 2. */
@@ -152,16 +153,129 @@ TEST(test_the_bias_is_apart) {
     reference_fini(&r);
 }
 
+/* ---- the bias moves ---- */
+static void set_rate(struct plan *p, double rate) {
+    void *at;
+    assert_non_null(plan_option(p, "router-bias-rate", &at));
+    *(double *)at = rate;
+}
+
+/* The rate is so large that the bias changes choices of the second step. */
+static struct plan moved_plan(void) {
+    struct plan p = routed_plan();
+    set_rate(&p, 0.05);
+    return p;
+}
+
+/* After each step b = b - rate sign(load - mean), whatever clipping, weight decay and lr are. The load is that of the
+ * 16 x 8 tokens of the batch, which have 3 experts each. */
+TEST(test_the_bias_moves_against_the_load_of_the_batch) {
+    struct reference r;
+    struct plan p = moved_plan();
+    int up = 0, down = 0;
+    p.weight_decay = 0.5, p.clip = 0.01;
+    assert_ok(reference_init(&r, &p));
+    for (int i = 0; i < r.run.program.n_params; i++) {
+        const struct param *w = &r.run.program.params[i];
+        double moved[8] = {0};
+        if (!strstr(w->name, ".router.bias")) continue;
+        for (int step = 0; step < PARITY_STEPS; step++) {
+            double choices = 0;
+            for (int e = 0; e < 8; e++) {
+                double excess = r.grad[step][i][e], load = (excess + 16 * 8 * 3) / 8;
+                assert_true(load == floor(load) && load >= 0);
+                moved[e] -= 0.05 * ((excess > 0) - (excess < 0));
+                choices += load;
+            }
+            assert_close(choices, 16 * 8 * 3, 0);
+        }
+        for (int e = 0; e < 8; e++) {
+            assert_close(r.weight[i][e], moved[e], 2 * 0x1p-53);       /* three sums below 1/4 */
+            up += moved[e] > 0, down += moved[e] < 0;
+        }
+    }
+    assert_true(up > 0 && down > 0);
+    reference_fini(&r);
+}
+
+/* A weight that is no number makes the norm none; then no weight and no bias changes. */
+TEST(test_a_refused_step_moves_no_bias) {
+    struct run r;
+    struct plan p = moved_plan();
+    assert_ok(layout_open(&r, p, WATCH_NOTHING));
+    assert_ok(run_step(&r));
+    const struct param *bias = NULL;
+    for (int i = 0; i < r.program.n_params; i++)
+        if (!strcmp(r.program.params[i].name, "h2.router.bias")) bias = &r.program.params[i];
+    double before[8];
+    memcpy(before, bias->weight, sizeof before);
+    ((double *)r.program.params[r.program.n_params - 1].weight)[0] = NAN;
+    assert_fails(run_step(&r), E_NUMERIC, "of step 2", "no weight was changed");
+    assert_memory_equal(before, bias->weight, sizeof before);
+    run_destroy(&r);
+}
+
+static enum status compiled(struct plan p, const char *option, double value) {
+    struct run r = {0};
+    if (option) plan_set_number(&p, option, (int64_t)value);
+    enum status status = plan_settle(&p, 0);
+    if (status == OK) status = run_compile(&r, &train_recipe, &p, 0, NULL, NULL);
+    for (int i = 0; status == OK && i < r.program.n_params; i++) {
+        const struct param *w = &r.program.params[i];
+        if (!strstr(w->name, ".router.bias")) continue;
+        assert_true(p.precision == PRECISION_FP64 || (w->grad_type.dtype == FP32 && w->type.dtype == FP32));
+        assert_true(!w->decay && !param_array(w, "moment1"));
+    }
+    run_destroy(&r);
+    return status;
+}
+
+TEST(test_a_bias_that_cannot_move_is_refused) {
+    struct plan p = moved_plan(), dense = parity_plan();
+    p.precision = PRECISION_BF16, p.mesh.dp = 2, p.micro_batch = 2;
+    assert_ok(compiled(p, NULL, 0));
+    assert_fails(compiled(p, "servers", 1), E_CONFIG, "router-bias-rate=0.05", "servers=1", "use servers 0");
+    assert_fails(compiled(p, "local-steps", 4), E_CONFIG, "router-bias-rate=0.05", "local-steps=4",
+                 "use local-steps 0");
+    plan_set_number(&p, "zero", 1);
+    assert_fails(compiled(p, "offload", 1), E_CONFIG, "router-bias-rate", "use offload none");
+    plan_set_number(&p, "zero", 0);
+    grad_options(&p)->codec = CODEC_INT8;
+    assert_fails(compiled(p, NULL, 0), E_CONFIG, "router-bias-rate=0.05", "grad-codec=int8",
+                 "use grad-codec none");
+    set_rate(&dense, 0.05);
+    assert_fails(compiled(dense, NULL, 0), E_CONFIG, "router-bias-rate=0.05", "arch=gpt", "router-scores sigmoid");
+    p = softmax_plan();
+    set_rate(&p, 0.05);
+    assert_fails(compiled(p, NULL, 0), E_CONFIG, "router-bias-rate=0.05", "arch=moe", "or router-bias-rate 0");
+}
+
 /* ---- parity ---- */
 struct tally { const struct reference *reference; int failed; };
+typedef void try_one(struct tally *, struct plan);
 
 static void try_settled(struct tally *t, struct plan p) {
     enum status settled = plan_settle(&p, comm_world_size());
     t->failed += !layout_is_serial(&p, settled, t->reference);
 }
 
+/* By SGD, as in tests/test_optimizers.c: no small divisor enlarges a rounding. Offload is refused. */
+static void try_moved(struct tally *t, struct plan p) {
+    struct difference d = {0};
+    plan_set_word(&p, "offload", "none", 0);
+    enum status status = plan_settle(&p, comm_world_size());
+    if (status == OK) status = layout_compare(&p, t->reference, &d);
+    bool ok = agree_all(status == OK && d.loss < 1e-12 && d.norm < 1e-12 && d.grad < 1e-12 && d.weight < 1e-12 &&
+                        d.memory == 0 && d.wire < 1e-12 && d.padding == 0);
+    if (!ok && comm_is_rank_0())
+        fprintf(stderr, "%s: %s, loss %.1e norm %.1e grad %.1e weight %.1e memory %g B wire %.1e\n", layout_name(&p),
+                status_name(status), d.loss, d.norm, d.grad, d.weight, d.memory, d.wire);
+    status_report();
+    t->failed += !ok;
+}
+
 /* Shard the experts, with tp and sp, cp, pp, zero and recompute as far as the world has ranks. */
-static void try_ep(struct tally *t) {
+static void try_ep(struct tally *t, try_one *try) {
     static const struct { int ranks, ep, dp, tp, cp, pp, sp, zero, recompute; } layouts[] = {
         {2, 2, 2, 1, 1, 1, 0, 2, 0}, {2, 2, 1, 1, 2, 1, 0, 3, 0}, {2, 1, 1, 2, 1, 1, 1, 0, RECOMPUTE_FULL},
         {4, 4, 4, 1, 1, 1, 0, 3, RECOMPUTE_FULL}, {4, 2, 2, 2, 1, 1, 1, 1, 0}, {4, 2, 2, 1, 1, 2, 0, 2, 0},
@@ -176,30 +290,38 @@ static void try_ep(struct tally *t) {
         plan_set_number(&p, "sp", layouts[i].sp);
         plan_set_number(&p, "zero", layouts[i].zero);
         recompute_options(&p)->kind = layouts[i].recompute;
-        try_settled(t, p);
+        try(t, p);
     }
 }
 
 static void try_listed(void *self, const struct plan *p) { try_settled(self, *p); }
 
-static void try_layouts(struct plan serial) {
+static void try_layouts(struct plan serial, try_one *try) {
     struct reference reference;
     enum status status = reference_init(&reference, &serial);
     struct tally t = {&reference, 0};
     bool ready = agree_all(status == OK);
-    for (int i = 0; ready && i < N_COMPANIES; i++) try_settled(&t, layout_in_company(serial, i));
-    if (ready) try_ep(&t);
-    if (ready && layouts_want_all()) layouts_each(&serial, comm_world_size(), try_listed, &t);
+    for (int i = 0; ready && i < N_COMPANIES; i++) try(&t, layout_in_company(serial, i));
+    if (ready) try_ep(&t, try);
+    if (ready && try == try_settled && layouts_want_all()) layouts_each(&serial, comm_world_size(), try_listed, &t);
     reference_fini(&reference);
     assert_ok(status);
     assert_int_equal(t.failed, 0);
 }
 
-TEST(test_every_layout_of_sigmoids_and_shared_experts_equals_serial_fp64) { try_layouts(routed_plan()); }
-TEST(test_every_layout_of_softmax_in_groups_equals_serial_fp64) { try_layouts(softmax_plan()); }
+TEST(test_every_layout_of_sigmoids_and_shared_experts_equals_serial_fp64) { try_layouts(routed_plan(), try_settled); }
+TEST(test_every_layout_of_softmax_in_groups_equals_serial_fp64) { try_layouts(softmax_plan(), try_settled); }
+TEST(test_every_layout_of_a_moved_bias_equals_serial_fp64) {
+    struct plan p = moved_plan();
+    p.optimizer = OPTIMIZER_SGD, p.lr = 0.5, p.min_lr = 0.1;
+    try_layouts(p, try_moved);
+}
 
 TESTS(unit_test(test_routers_have_the_options_rule), unit_test(test_params_of_shared_experts_are_counted),
       unit_test(test_published_sizes_have_the_published_params), unit_test(test_impossible_routers_are_refused),
       unit_test(test_the_bias_is_apart),
       unit_test(test_every_layout_of_sigmoids_and_shared_experts_equals_serial_fp64),
-      unit_test(test_every_layout_of_softmax_in_groups_equals_serial_fp64))
+      unit_test(test_every_layout_of_softmax_in_groups_equals_serial_fp64),
+      unit_test(test_the_bias_moves_against_the_load_of_the_batch),
+      unit_test(test_a_bias_that_cannot_move_is_refused), unit_test(test_a_refused_step_moves_no_bias),
+      unit_test(test_every_layout_of_a_moved_bias_equals_serial_fp64))
