@@ -29,6 +29,7 @@
 #include "driver/setup.h"
 #include "driver/train/train_options.h"
 #include "lib/base/log.h"
+#include "lib/base/say.h"
 #include "lib/run/products.h"
 #include <inttypes.h>
 #include <math.h>
@@ -220,7 +221,7 @@ static void tell_row(const struct comparison *c, int i, const struct compare_row
     else
         printf("%d rank%s, %d thread%s each | %" PRId64 " steps | %.1f ms | loss %.4f\n", row->n_ranks,
                row->n_ranks == 1 ? "" : "s", row->n_threads, row->n_threads == 1 ? "" : "s", row->n_steps,
-               1e3 * row->step_s, row->loss);
+               1e3 * row->step_s, printed(row->loss));
     fflush(stdout);
 }
 

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "driver/train/metrics.h"
 
+#include "lib/base/say.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -92,8 +93,8 @@ enum status metrics_rollback(struct metrics *m, const struct metrics_rollback *r
 void metrics_print(const struct metrics_row *r) {
     printf("step %" PRId64 "/%" PRId64
            " | loss %.4f | norm %.2f | lr %.2e | %.1f ms | %.0f tok/s | mfu %.1f%% | mem %.0f MiB",
-           r->step, r->steps, r->loss, r->grad_norm, r->lr, 1e3 * r->step_s, r->tokens_per_s, 100 * r->mfu,
-           (double)r->mem_peak_bytes / (1 << 20));
+           r->step, r->steps, printed(r->loss), printed(r->grad_norm), r->lr, 1e3 * r->step_s, r->tokens_per_s,
+           100 * r->mfu, (double)r->mem_peak_bytes / (1 << 20));
     if (r->loss_scale != 1) printf(" | scale %.0f", r->loss_scale);
     if (r->experts)
         printf(" | aux %.4f load %.2f dropped %.1f%%", r->aux_loss, r->expert_load, 100 * r->dropped);

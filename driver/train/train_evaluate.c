@@ -7,6 +7,7 @@
 #include "driver/train/train_state.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/base/say.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -55,7 +56,7 @@ static void note_loss(struct training *t, const struct evaluated *e, double seco
     if (!isnan(e->auc)) snprintf(auc, sizeof auc, " | val auc %.5f", e->auc);
     if (log_get_level() >= LOG_INFO)
         printf("eval %" PRId64 "/%" PRId64 " | val loss %.4f%s | %.1f ms\n", t->run.n_done, t->setup.plan.steps,
-               e->loss, auc, 1e3 * seconds);
+               printed(e->loss), auc, 1e3 * seconds);
     fflush(stdout);
     train_pass_over(t, metrics_evaluation(&t->metrics, t->run.n_done, e->loss, e->auc));
 }

@@ -1,6 +1,7 @@
-/* Append text to a buffer of fixed size. Text that does not fit is dropped. */
+/* Append text to a buffer of fixed size; text that does not fit is dropped. And numbers as they are printed. */
 #pragma once
 
+#include <math.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -17,3 +18,6 @@ __attribute__((format(printf, 2, 3))) static inline void say(struct line *line, 
     line->used += (size_t)(n > 0 ? n : 0);
     if (line->used >= line->bytes) line->used = line->bytes - 1;
 }
+
+/** x; a NaN loses its sign, which says nothing, so it is printed as "nan" and never as "-nan". */
+static inline double printed(double x) { return isnan(x) ? fabs(x) : x; }

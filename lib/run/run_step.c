@@ -1,6 +1,7 @@
 /* A training step. run_phases shows the whole algorithm on one screen. */
 #include "lib/run/run_state.h"
 
+#include "lib/base/say.h"
 #include "lib/device/stopwatch.h"
 #include "lib/program/sums.h"
 #include "lib/run/combine.h"
@@ -116,7 +117,7 @@ static enum status refuse_non_finite(struct run *r, const struct step_record *st
     r->n_update = step->n_update;
     return FAIL(E_NUMERIC,
                 "the %s of step %" PRId64 " is %g; %s. Lower lr=%g, raise warmup=%" PRId64 ", or look at the data",
-                what, step->n_step + 1, isnan(value) ? fabs(value) : value,
+                what, step->n_step + 1, printed(value),
                 r->schedule.n_frames ? "other stages may have updated by then" : "no weight was changed", r->plan.lr,
                 r->plan.warmup);
 }
