@@ -93,8 +93,10 @@ int kept_find(struct kept *k, const char *name, int *first) {
 struct seen { int piece, n; double value; };
 struct putting { struct whole *w; const struct kept *k; int first, piece; struct seen *seen; double apart, most; };
 
+/* Two ranks with a NaN, or with the same infinity, are alike. */
 static void note_apart(struct putting *p, int64_t at, double value) {
-    double difference = fabs(p->seen[at].value - value);
+    double before = p->seen[at].value, difference = fabs(before - value);
+    if (before == value || (isnan(before) && isnan(value))) return;
     if (!(difference > p->apart) && !isnan(difference)) return;
     p->apart = isnan(difference) ? INFINITY : difference;
     p->w->rank = p->k->piece[p->seen[at].piece - 1].rank;
@@ -134,13 +136,15 @@ static enum status put_all(struct putting *p, int n) {
     struct whole *w = p->w;
     for (p->piece = p->first; p->piece < p->first + n; p->piece++) {
         const struct kept_piece *x = &p->k->piece[p->piece];
+        char of[BOX_TEXT_MAX], first[BOX_TEXT_MAX];
         if (!fits(&x->box, &w->box))
-            return FAIL(E_FORMAT, "%s: the piece of rank %d is none of a tensor of the shape that rank %d gives",
-                        w->name, x->rank, p->k->piece[p->first].rank);
+            return FAIL(E_FORMAT, "%s: rank %d gives a piece %s, and rank %d one %s; give all pieces the whole "
+                        "tensor's shape, and let each lie inside", w->name, x->rank, box_text(&x->box, of),
+                        p->k->piece[p->first].rank, box_text(&p->k->piece[p->first].box, first));
         TRY(put_box(p, p->k->values + x->at));
     }
     for (int64_t i = 0; i < w->n; i++) p->most = fmax(p->most, fabs(w->x[i]));
-    w->apart = p->apart > 0 ? p->apart / (p->most > 0 ? p->most : 1) : 0;
+    w->apart = isinf(p->apart) ? INFINITY : p->apart > 0 ? p->apart / (p->most > 0 ? p->most : 1) : 0;
     return OK;
 }
 
@@ -160,9 +164,7 @@ enum status kept_whole(struct kept *k, const char *name, struct whole *w) {
     *w = (struct whole){.name = name};
     if (n == 0) return FAIL(E_DATA, "%s is not recorded", name);
     w->name = k->piece[first].name;
-    w->box = k->piece[first].box;
-    memset(w->box.first, 0, sizeof w->box.first);
-    memcpy(w->box.n, w->box.of, sizeof w->box.n);
+    w->box = box_whole(&k->piece[first].box);
     w->n = w->missing = box_n(&w->box);
     TRY(check_size(k, first, n, w));
     w->x = malloc((size_t)w->n * sizeof *w->x);

@@ -3,6 +3,7 @@
 #include "models/llama/llama.h"
 #include "oracle/kept.h"
 #include "tests/test.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +202,16 @@ TEST(test_parts_are_summed_and_replicas_compared) {
     assert_int_equal(w.other, 2);
     whole_fini(&w);
     assert_fails(kept_whole(&k, "of no piece", &w), E_DATA, "of no piece");
+    add(&k, "infinite", 0, 0, 1, INFINITY, 4);
+    add(&k, "infinite", 1, 0, 1, 3, 4);
+    add(&k, "not a number", 0, 0, 1, NAN, INFINITY);
+    add(&k, "not a number", 1, 0, 1, -NAN, INFINITY);
+    assert_ok(kept_whole(&k, "infinite", &w));
+    assert_true(isinf(w.apart) && w.apart > 0);
+    whole_fini(&w);
+    assert_ok(kept_whole(&k, "not a number", &w));
+    assert_close(w.apart, 0, 0);
+    whole_fini(&w);
     kept_fini(&k);
 }
 
@@ -245,7 +256,8 @@ TEST(test_what_is_missing_is_counted_and_another_shape_refused) {
     whole_fini(&w);
     p.box.of[0] = 6, p.rank = 3;
     kept_add(&k, &p);
-    assert_fails(kept_whole(&k, "x", &w), E_FORMAT, "x", "rank 3");
+    assert_fails(kept_whole(&k, "x", &w), E_FORMAT, "x: rank 3 gives a piece (1/6@4), and rank 0 one (2/5@1)",
+                 "give all pieces the whole");
     whole_fini(&w);
     kept_fini(&k);
 }

@@ -37,7 +37,7 @@ if what == "loss": put("loss", lambda x: [2 * x[0]])
 if what == "half": put(grad, lambda x: [v / 2 for v in x])
 if what == "thousandth": put(grad, lambda x: [v * 1.001 for v in x])
 if what == "nan":
-    put(next(n for n in header if n.split("#")[0] == "transformer.h.0.act"), lambda x: [float("nan")] + x[1:])
+    put(next(n for n in header if n.split("#")[0] == "transformer.h.0.act"), lambda x: [-float("nan")] + x[1:])
 if what == "piece": header.setdefault("__metadata__", {})[grad] = json.dumps({"first": [0, 0], "of": [32, 129]})
 write(path, header, body)
 P
@@ -67,12 +67,48 @@ row, column, run, reference = re.search(
     r"worst on rank 0: element \((\d+), (\d+)\) is (\S+), and should be (\S+)", open("out").read()).groups()
 bad, ref, at = elements("bad"), elements("ref"), 128 * int(row) + int(column)
 off = [abs(x - y) for x, y in zip(bad, ref)]
-print("ok" if [run, reference] == [f"{x[at]:.9g}" for x in (bad, ref)] and off[at] == max(off) > 2 * off[0] else "not ok",
-      "the_worst_element_is_where_it_says")
+right = [run, reference] == [f"{x[at]:.9g}" for x in (bad, ref)] and off[at] == max(off) > 2 * off[0]
+print("ok" if right else "not ok", "the_worst_element_is_where_it_says")
 P
 spoil a_thousandth_too_much_is_named thousandth "transformer.h.1.mlp.c_fc.weight.grad" "1.001 times"
-spoil what_is_not_a_number_is_wrong nan "first wrong: step 1, forward, layer 0: transformer.h.0.act"
-spoil another_shape_is_said piece "transformer.h.1.mlp.c_fc.weight.grad" "another shape"
+spoil what_is_not_a_number_is_wrong nan "first wrong: step 1, forward, layer 0: transformer.h.0.act" \
+    "  it has infinity or NaN where the reference has numbers" "element (0, 0, 0) is nan, and should be "
+spoil another_shape_is_said piece "transformer.h.1.mlp.c_fc.weight.grad" \
+    "  rank 0 gives it another shape than the reference: (32, 129), and not (32, 128)"
+# two ranks: what each has of one activation. "FIRST SAMPLES OF VALUE, FIRST SAMPLES OF VALUE WANTED"
+cat >two_ranks.py <<'P'
+import json, os, struct, sys
+os.makedirs("bad/step-1")
+for rank, words in enumerate(sys.argv[1:]):
+    first, n, of, value = words.split()
+    values, name = [float(value)] * (int(n) * 16 * 32), "transformer.drop.act#0"
+    where = json.dumps({"first": [int(first), 0, 0], "of": [int(of), 16, 32]})
+    header = {name: {"dtype": "F64", "shape": [int(n), 16, 32], "data_offsets": [0, 8 * len(values)]},
+              "__metadata__": {name: where}}
+    text = json.dumps(header).encode()
+    with open(f"bad/step-1/rank-{rank}.safetensors", "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + struct.pack(f"<{len(values)}d", *values))
+with open("bad/recording.json", "w") as f:
+    json.dump({"format": "trivium-recording", "version": 1, "by": "two ranks", "dtype": "fp32", "steps": 1}, f)
+P
+while IFS='|' read -r name zero one wanted; do
+    rm -rf bad
+    python3 two_ranks.py "$zero" "$one"
+    "$trivium" oracle check bad ref >out 2>&1
+    grep -qF -- "$wanted" out && ! grep -q -- '-nan' out
+    report "two_ranks_$name" $? "$(grep -v '^progress' out | head -3 | tr '\n' ' ')"
+done <<'ROWS'
+with_the_same_samples|0 4 4 1|0 4 4 1|  ranks 0 and 1 hold the same 4 samples, and a step of the reference has 8: give
+with_samples_that_are_said_to_differ|0 8 16 1|8 8 16 1|  ranks 0 and 1 hold the same samples, and say that these are
+with_other_samples|0 6 12 1|6 6 12 2|  all ranks together have 12 samples in this step, and the reference has 8: train
+with_another_shape|0 6 12 1|6 6 12 2| gives it another shape than the reference: (12, 16, 32), and not (8, 16, 32)
+of_two_shapes|0 4 4 1|4 4 8 1|E_FORMAT kept.c
+with_two_infinities|0 8 8 inf|0 8 8 -inf|  ranks 0 and 1 should have the same values, and one has infinity or NaN
+with_the_same_nan|0 8 8 nan|0 8 8 -nan|  it has infinity or NaN where the reference has numbers
+ROWS
+"$trivium" oracle show bad 1 transformer.drop.act >out 2>&1
+grep -q '^norm nan, ' out && grep -q '^nan nan ' out && ! grep -q -e -nan -e differ out
+report a_nan_is_shown_without_a_sign $? "$(head -3 out | tr '\n' ' ')"
 rm -rf bad && cp -r ref bad && cp bad/step-1/rank-0.safetensors bad/step-2/rank-0.safetensors
 "$trivium" oracle check bad ref --out page >out 2>&1
 grep -q "first wrong: step 2, forward" out && python3 -c '

@@ -1,5 +1,6 @@
 #include "driver/commands.h"
 
+#include "lib/base/say.h"
 #include "oracle/recording.h"
 #include <inttypes.h>
 #include <math.h>
@@ -7,23 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void print_box(const struct box *b) {
-    for (int a = 0; a < b->n_axes; a++)
-        if (b->n[a] == b->of[a]) printf("%s%" PRId64, a ? ", " : "(", b->of[a]);
-        else printf("%s%" PRId64 "/%" PRId64 "@%" PRId64, a ? ", " : "(", b->n[a], b->of[a], b->first[a]);
-    printf(")");
-}
-
 static void list(struct kept *k) {
     int first, ranks;
     kept_find(k, "", &first);                                        /* sorts, so that a name's pieces are adjacent */
     for (int i = 0; i < k->n; i += ranks) {
         ranks = kept_find(k, k->piece[i].name, &first);
-        struct box whole = k->piece[i].box;
-        memcpy(whole.n, whole.of, sizeof whole.n);
-        printf("%-60s ", k->piece[i].name);
-        print_box(&whole);
-        printf(", %d piece%s\n", ranks, ranks == 1 ? "" : "s");
+        struct box whole = box_whole(&k->piece[i].box);
+        char text[BOX_TEXT_MAX];
+        printf("%-60s %s, %d piece%s\n", k->piece[i].name, box_text(&whole, text), ranks, ranks == 1 ? "" : "s");
     }
 }
 
@@ -40,15 +32,16 @@ static enum status show_one(struct kept *k, const char *name, enum dtype compute
         least = fmin(least, w.x[i]), most = fmax(most, w.x[i]);
     }
     for (int i = first; i < first + n; i++) {
-        printf("rank %d: ", k->piece[i].rank);
-        print_box(&k->piece[i].box);
+        char text[BOX_TEXT_MAX];
+        printf("rank %d: %s", k->piece[i].rank, box_text(&k->piece[i].box, text));
         if (k->piece[i].parts > 1) printf(", part %d of %d", k->piece[i].part, k->piece[i].parts);
         printf("\n");
     }
     if (w.missing) printf("%" PRId64 " of %" PRId64 " elements are on no rank\n", w.missing, w.n);
-    if (w.apart > 0) printf("ranks %d and %d differ by %.2g of the largest element\n", w.rank, w.other, w.apart);
-    printf("norm %.9g, from %.9g to %.9g\n", sqrt(squares), least, most);
-    for (int64_t i = 0; i < w.n && i < MOST; i++) printf("%s%.*g", i ? " " : "", digits, w.x[i]);
+    if (isinf(w.apart)) printf("ranks %d and %d differ: one has infinity or NaN\n", w.rank, w.other);
+    else if (w.apart > 0) printf("ranks %d and %d differ by %.2g of the largest element\n", w.rank, w.other, w.apart);
+    printf("norm %.9g, from %.9g to %.9g\n", printed(sqrt(squares)), least, most);
+    for (int64_t i = 0; i < w.n && i < MOST; i++) printf("%s%.*g", i ? " " : "", digits, printed(w.x[i]));
     printf("%s\n", w.n > MOST ? " ..." : "");
     whole_fini(&w);
     return OK;

@@ -1,6 +1,7 @@
 /* The first wrong tensor of a check in words: what to print, and to paste into an issue. */
 #include "oracle/causes/causes.h"
 
+#include "lib/base/say.h"
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -33,13 +34,21 @@ static void say_how_far(const struct check *k, FILE *to) {
     const struct checked *c = &k->row[k->first];
     switch (c->verdict) {
     case TENSOR_APART:
-        fprintf(to, "  ranks %d and %d differ by %.2g of the largest element, and should have the same values\n",
-                c->rank, c->other, c->apart);
-        say_eps(k, c->apart, to);
+        if (isinf(c->apart))
+            fprintf(to, "  ranks %d and %d should have the same values, and one has infinity or NaN\n", c->rank,
+                    c->other);
+        else
+            fprintf(to, "  ranks %d and %d differ by %.2g of the largest element, and should have the same values\n",
+                    c->rank, c->other, c->apart);
+        if (!isinf(c->apart)) say_eps(k, c->apart, to);
         break;
     case TENSOR_IN_PART: fprintf(to, "  %" PRId64 " elements are on no rank\n", c->missing); break;
-    case TENSOR_OF_ANOTHER_SHAPE: fprintf(to, "  it has another shape than the reference's\n"); break;
+    case TENSOR_OF_ANOTHER_SHAPE: break;                             /* say_shape */
     default:
+        if (isinf(c->error)) {
+            fprintf(to, "  it has infinity or NaN where the reference has numbers\n");
+            break;
+        }
         fprintf(to, "  it is off by %.2g of %s; rounding explains %.2g, so this is %.3g times too far\n", c->error,
                 strchr(c->name, '.') ? "its largest element" : "its value", CHECK_FACTOR * c->scale,
                 c->error / (CHECK_FACTOR * c->scale));
@@ -75,7 +84,55 @@ static void say_where(const struct worst *w, const struct whole *y, FILE *to) {
         fprintf(to, "%s%" PRId64, a ? ", " : ": element (", left / stride);
         left %= stride;
     }
-    fprintf(to, "%s is %.9g, and should be %.9g\n", y->n > 1 ? ")" : ": it", w->value, y->x[w->place]);
+    fprintf(to, "%s is %.9g, and should be %.9g\n", y->n > 1 ? ")" : ": it", printed(w->value), y->x[w->place]);
+}
+
+/* ---- another shape ---- */
+static bool is_of_samples(const char *name) {
+    return suspect_ends_with(name, ".act") || suspect_ends_with(name, ".act_grad");
+}
+
+/* Do two ranks have the same values? In one place, or else in two places. */
+static bool have_the_same(const struct kept *run, int first, int n, bool in_one_place, int ranks[2]) {
+    for (int i = first; i < first + n; i++)
+        for (int j = first; j < i; j++) {
+            const struct kept_piece *a = &run->piece[j], *b = &run->piece[i];
+            size_t bytes = (size_t)box_n(&a->box) * sizeof *run->values;
+            if (a->rank == b->rank || memcmp(a->box.n, b->box.n, sizeof a->box.n)) continue;
+            if (in_one_place == !!memcmp(a->box.first, b->box.first, sizeof a->box.first)) continue;
+            if (memcmp(run->values + a->at, run->values + b->at, bytes)) continue;
+            ranks[0] = a->rank, ranks[1] = b->rank;
+            return true;
+        }
+    return false;
+}
+
+/* Activations differ in their number of samples. */
+static void say_samples(const struct kept *run, int first, int n, int64_t theirs, FILE *to) {
+    int64_t own = run->piece[first].box.of[0];
+    int rank[2];
+    if (own < theirs && have_the_same(run, first, n, true, rank))
+        fprintf(to, "  ranks %d and %d hold the same %" PRId64 " samples, and a step of the reference has %" PRId64
+                    ": give each rank its own part of the reference's batch\n", rank[0], rank[1], own, theirs);
+    else if (own > theirs && have_the_same(run, first, n, false, rank))
+        fprintf(to, "  ranks %d and %d hold the same samples, and say that these are different parts of a batch of %"
+                    PRId64 ": give ranks with the same samples the same share, record(share=(k, n))\n", rank[0],
+                rank[1], own);
+    else
+        fprintf(to, "  all ranks together have %" PRId64 " samples in this step, and the reference has %" PRId64
+                    ": train on the reference's batch, each rank on its own part\n", own, theirs);
+}
+
+static void say_shape(struct kept *run, const struct whole *y, FILE *to) {
+    int first, n = kept_find(run, y->name, &first);
+    const struct kept_piece *p = &run->piece[first];
+    struct box whole = box_whole(&p->box), of_samples = whole;
+    char own[BOX_TEXT_MAX], theirs[BOX_TEXT_MAX];
+    fprintf(to, "  rank %d gives it another shape than the reference: %s, and not %s\n", p->rank,
+            box_text(&whole, own), box_text(&y->box, theirs));
+    of_samples.of[0] = of_samples.n[0] = y->box.of[0];
+    if (is_of_samples(y->name) && !memcmp(&of_samples, &y->box, sizeof of_samples))
+        say_samples(run, first, n, y->box.of[0], to);
 }
 
 static enum status say_worst(const struct check *k, FILE *to) {
@@ -86,7 +143,8 @@ static enum status say_worst(const struct check *k, FILE *to) {
     enum status status = recording_read(&k->reference, c->step, &reference);
     if (status == OK) status = kept_whole(&reference, c->name, &y);
     else y.x = NULL;
-    if (status == OK) {
+    if (status == OK && c->verdict == TENSOR_OF_ANOTHER_SHAPE) say_shape(&run, &y, to);
+    else if (status == OK) {
         struct worst w = worst_of(&run, &y);
         if (w.rank >= 0) say_where(&w, &y, to);
     }
