@@ -57,7 +57,8 @@ static const struct { const char *id; signature *fits; const char *what, *confir
     {"token by token", suspect_by_token, "each token's vector has a factor of its own",
      "the epsilon of this norm, the channels of its mean, or a weight of each token"},
     {"scores", suspect_scores, "mask, rotary angles, or the scores' scale", "compare the scores at position 1"},
-    {"positions", suspect_positions, "mask or positions", "where does this rank's part of the sequence begin?"},
+    {"positions", suspect_positions, "mask, positions, or the sum of an attention's parts",
+     "where does this rank's part of the sequence begin, and what weight has it?"},
     {"region", suspect_region, "one part of it", "which rank, expert or padding has this part?"},
 };
 enum { N_SIGNATURES = sizeof SIGNATURES / sizeof *SIGNATURES };

@@ -49,6 +49,9 @@ signature suspect_norm_counts, suspect_unclipped, suspect_coupled_decay, suspect
 bool suspect_same(const struct evidence *, const double *x, const double *y, double factor);
 /** The run's difference from base over the reference's, if this is one factor for all elements, and not 0. */
 bool suspect_factor(const struct evidence *, const double *base, double *factor);
+/** All wrong elements lie at places [first, end) of this axis. Would noise, with one relative error everywhere, bring
+ *  this less than once in a million tensors? */
+bool suspect_is_part(const struct evidence *, int axis, int64_t first, int64_t end);
 bool suspect_ends_with(const char *name, const char *suffix);
 /** How many times does the wrong norm count these squares? 0: not at all; NAN: no whole number fits. */
 double suspect_times_counted(const struct evidence *, double squares);

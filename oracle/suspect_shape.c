@@ -143,6 +143,39 @@ static const char *have_instead(const struct evidence *e) {
     return none ? ": they are 0, as a tail that was dropped" : old ? ": they have the values of the step before" : "";
 }
 
+#define BY_CHANCE 1e-6
+
+static bool is_wrong(const struct evidence *e, int64_t i) { return !(fabs(e->x.x[i] - e->y.x[i]) <= e->limit); }
+
+/* The median of the wrong elements' errors, each relative to what it should be. */
+static double relative_error(const struct evidence *e) {
+    double *off = calloc((size_t)e->y.n, sizeof *off);
+    int64_t n = 0;
+    for (int64_t i = 0; off && i < e->y.n; i++) {
+        double relative = fabs((e->x.x[i] - e->y.x[i]) / e->y.x[i]);
+        if (is_wrong(e, i)) off[n++] = isnan(relative) ? INFINITY : relative;
+    }
+    sort_doubles(off, n);
+    double median = n ? off[n / 2] : 0;
+    free(off);
+    return median;
+}
+
+/* Noise makes wrong those elements that are large. An element that is right counts only if the wrong ones' relative
+ * error would show in it. If m of the M elements that count lie in this part, chance puts all n wrong ones there with
+ * m/M (m-1)/(M-1) ... (m-n+1)/(M-n+1). There are as many such parts as places. */
+bool suspect_is_part(const struct evidence *e, int axis, int64_t first, int64_t end) {
+    int64_t stride = stride_of(&e->y.box, axis), places = e->y.box.of[axis], n = 0, m = 0, all = 0;
+    double relative = relative_error(e), chance = (double)places;
+    for (int64_t i = 0; i < e->y.n; i++) {
+        int64_t place = i / stride % places;
+        bool wrong = is_wrong(e, i), counts = wrong || relative * fabs(e->y.x[i]) > e->limit;
+        n += wrong, all += counts, m += counts && place >= first && place < end;
+    }
+    for (int64_t i = 0; i < n && chance >= BY_CHANCE; i++) chance *= (double)(m - i) / (double)(all - i);
+    return chance < BY_CHANCE;
+}
+
 /* Places of an axis with a wrong element: the first, one after the last, how many. */
 struct reach { int64_t first, end, n; };
 static struct reach reach_of(const struct evidence *e, int axis) {
@@ -150,7 +183,7 @@ static struct reach reach_of(const struct evidence *e, int axis) {
     struct reach r = {n, 0, 0};
     char *wrong = calloc((size_t)n, 1);
     for (int64_t i = 0; wrong && i < e->y.n; i++)
-        if (!(fabs(e->x.x[i] - e->y.x[i]) <= e->limit)) wrong[i / stride % n] = 1;
+        if (is_wrong(e, i)) wrong[i / stride % n] = 1;
     for (int64_t i = 0; wrong && i < n; i++)
         if (wrong[i]) {
             r.n++;
@@ -175,6 +208,7 @@ bool suspect_positions(const struct evidence *e, char detail[160]) {
     struct reach r = reach_of(e, 1);
     int64_t n = e->y.box.of[1];
     if (r.n == 0 || r.n == n || r.n != r.end - r.first || (r.first > 0 && r.end < n)) return false;
+    if (!suspect_is_part(e, 1, r.first, r.end)) return false;
     snprintf(detail, 160, "positions %" PRId64 " to %" PRId64 " of %" PRId64 " are wrong, all others right", r.first,
              r.end - 1, n);
     return true;
@@ -184,6 +218,7 @@ bool suspect_region(const struct evidence *e, char detail[160]) {
     for (int axis = 0; axis < e->y.box.n_axes && !is_number(e); axis++) {
         struct reach r = reach_of(e, axis);
         if (r.n == 0 || r.n > e->y.box.of[axis] / 2 || r.n != r.end - r.first) continue;
+        if (!suspect_is_part(e, axis, r.first, r.end)) continue;
         snprintf(detail, 160, "only places %" PRId64 " to %" PRId64 " of %" PRId64 " along axis %d are wrong%s",
                  r.first, r.end - 1, e->y.box.of[axis], axis, have_instead(e));
         return true;

@@ -427,6 +427,31 @@ TEST(test_where_it_is_wrong) {
     assert_suspect("region", "places 2 to 3 of 8 along axis 0 are wrong");
 }
 
+/* Few elements lie in one part by chance. Noise shows in large rows alone: only `others`, rows as large that are right,
+ * are evidence. */
+TEST(test_noise_in_one_part) {
+    static const char *const NAMES[] = {"layer.weight.grad", "layer.act"};
+    for (int kind = 0; kind < 2; kind++) {
+        begin(NAMES[kind], 2 + kind);
+        w.x[w.e.y.n - 1] += 1;
+        assert_suspect(NULL, "");
+    }
+    begin("layer.act", 3);
+    for (int t = 1; t < N; t++) w.x[(t * N + t) * N + t] += 0.1 * draw(9, t);
+    assert_suspect(NULL, "");
+    for (int others = 0; others < 2; others++) {
+        begin("layer.weight.grad", 2);
+        for (int i = 0; i < N * N; i++) {
+            bool wrong = i / N == 2 || i / N == 3;
+            if (wrong || others) w.y[i] = 1000 + w.y[i];
+            double noise = 0.1 * draw(9, i);
+            w.x[i] = w.y[i] * (wrong ? 1.1 + 0.1 * noise : others ? 1 : 1 + noise);
+        }
+        w.e.limit = 10;
+        assert_suspect(others ? "region" : NULL, "places 2 to 3 of 8");
+    }
+}
+
 /* A shard's last rows are missing, or were not updated. One element that has another value is neither. */
 TEST(test_what_a_wrong_part_has_instead) {
     for (int old = 0; old < 2; old++)
@@ -654,7 +679,7 @@ TESTS(unit_test(test_noise_is_no_suspect), unit_test(test_nan_is_no_suspect), un
       unit_test(test_a_mean_of_means), unit_test(test_rows_of_weights_of_the_step_before),
       unit_test(test_a_layer_of_weights_of_the_step_before),
       unit_test(test_the_step_before), unit_test(test_one_place_further), unit_test(test_another_order),
-      unit_test(test_where_it_is_wrong),
+      unit_test(test_where_it_is_wrong), unit_test(test_noise_in_one_part),
       unit_test(test_what_a_wrong_part_has_instead), unit_test(test_a_bias_too_many), unit_test(test_dropout),
       unit_test(test_a_norm_that_counts_wrongly),
       unit_test(test_a_norm_with_half_of_a_tensor_more_counts_nothing), unit_test(test_gradients_that_were_not_clipped),

@@ -246,7 +246,8 @@ bool suspect_scores(const struct evidence *e, char detail[160]) {
     for (int64_t i = 0; wrong && T && i < e->y.n; i++)
         if (!(fabs(e->x.x[i] - e->y.x[i]) <= e->limit)) wrong[i / C % T] = true;
     for (int64_t t = 1; wrong && t < T; t++) n_wrong += wrong[t];
-    bool fits = wrong && T > 2 && suspect_ends_with(e->c.name, ".act") && !wrong[0] && n_wrong == T - 1;
+    bool fits = wrong && T > 2 && suspect_ends_with(e->c.name, ".act") && !wrong[0] && n_wrong == T - 1 &&
+                suspect_is_part(e, 1, 1, T);
     if (fits) snprintf(detail, 160, "position 0, which sees only itself, is right, and all others are wrong");
     free(wrong);
     return fits;
