@@ -84,7 +84,7 @@ for dtype in fp64 fp32 bf16; do
         done
         row right modules $ranks hf_tp --dtype $dtype
         for tp in 1 2; do row right experts $ranks hf_ep --dtype $dtype --tp $tp; done
-        [ $dtype != fp32 ] || row right modules $ranks megatron_core
+        [ $dtype = fp64 ] || row right modules $ranks megatron_core --dtype $dtype
         for axis in ep cp; do
             [ $dtype = fp64 ] || row right experts $ranks megatron_moe --dtype $dtype --$axis $ranks
         done

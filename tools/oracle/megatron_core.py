@@ -1,6 +1,6 @@
 """Megatron-Core's GPTModel on the CPU, over gloo, of a Llama, tensor parallel (pip install --no-deps megatron-core):
 
-    torchrun --nproc-per-node 2 megatron_core.py REFERENCE RUN [--plant BUG]
+    torchrun --nproc-per-node 2 megatron_core.py REFERENCE RUN [--dtype fp32|bf16] [--plant BUG]
 
 Two calls that need a GPU are replaced: current_device, and the random state of dropout, which is 0. Its matrices hold
 others' side by side: `pieces` says which rows are whose, to load and to record."""
@@ -13,7 +13,7 @@ from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec  #
 from megatron.core.models.gpt.gpt_model import GPTModel  # noqa: E402
 from megatron.core.transformer.transformer_config import TransformerConfig  # noqa: E402
 
-from adapter import DTYPES, autocast, finish_step, norm_of, start, sum_over_ranks  # noqa: E402
+from adapter import DTYPES, finish_step, norm_of, start, sum_over_ranks  # noqa: E402
 from recorder import Recorder  # noqa: E402
 
 BUGS = {
@@ -62,6 +62,15 @@ class MegatronRecorder(Recorder):
         for theirs, part, first, of in pieces(*self.more, name, x):
             self.keep(f"{theirs}.{suffix}", part, first, of)
 
+    def gradient_of(self, p):
+        return self.master[p].grad
+
+    def weight_of(self, p):
+        return self.master[p]
+
+    def moments_of(self, p, optimizer):
+        return super().moments_of(self.master[p], optimizer)
+
 
 def load(a, c, model, weights):
     with torch.no_grad():
@@ -84,7 +93,7 @@ def new_model(a, theirs):
         ffn_hidden_size=theirs.intermediate_size, activation_func=torch.nn.functional.silu, add_bias_linear=False,
         normalization="RMSNorm", layernorm_epsilon=theirs.rms_norm_eps, hidden_dropout=0, attention_dropout=0,
         tensor_model_parallel_size=a.ranks, use_cpu_initialization=True, params_dtype=DTYPES[a.dtype],
-        bias_activation_fusion=False, masked_softmax_fusion=False)
+        bf16=a.dtype == "bf16", bias_activation_fusion=False, masked_softmax_fusion=False)
     return c, GPTModel(c, get_gpt_layer_local_spec(normalization="RMSNorm"), theirs.vocab_size,
                        theirs.max_position_embeddings, position_embedding_type="rope",
                        share_embeddings_and_output_weights=False, rotary_base=10000)
@@ -103,23 +112,33 @@ def main():
     recorder.watch("model.norm", model.decoder.final_layernorm)
     for i, layer in enumerate(model.decoder.layers):
         recorder.watch(f"model.layers.{i}", layer)
-    optimizer = reference.optimizer(model.parameters())
+    # in bf16 the optimizer has weights, and sums of gradients, of its own in fp32
+    recorder.master = {p: p.detach().clone() if c.bf16 else p for p in model.parameters()}
+    if c.bf16:
+        model.bfloat16()
+    optimizer = reference.optimizer(recorder.master.values())
     for n, (tokens, targets) in enumerate(reference.batches()):
         optimizer.zero_grad()
         total, positions = 0.0, torch.arange(tokens.shape[1])
         for first in range(0, len(tokens), a.micro_batch):
             rows = slice(first, first + a.micro_batch)
             recorder.samples(first, a.micro_batch)
-            with autocast(a):
-                losses = model(tokens[rows], positions.expand_as(tokens[rows]),
-                               positions[None, None, :, None] < positions, labels=targets[rows])
-            (losses.sum() / targets.numel()).backward()
-            total += losses.detach().sum() / targets.numel()
+            losses = model(tokens[rows], positions.expand_as(tokens[rows]),
+                           positions[None, None, :, None] < positions, labels=targets[rows])
+            loss = losses.float().sum() / targets.numel() if c.bf16 else losses.sum() / targets.numel()
+            loss.backward()
+            total += loss.detach()
+            for p, master in recorder.master.items() if c.bf16 else ():
+                master.grad = p.grad.float() + (0 if master.grad is None else master.grad)
+                p.grad = None
         recorder.gradients()
         once = 1 if a.plant in ("norm-twice", "local-norm") else 1 / a.ranks       # what all ranks have
-        square = sum(norm_of([p.grad]) ** 2 * (1 if p.dim() > 1 else once) for p in model.parameters())
+        square = sum(norm_of([p.grad]) ** 2 * (1 if p.dim() > 1 else once) for p in recorder.master.values())
         norm = (square if a.plant == "local-norm" else sum_over_ranks(square)) ** 0.5
         finish_step(a, recorder, optimizer, n, total, norm)
+        with torch.no_grad():
+            for p, master in recorder.master.items() if c.bf16 else ():
+                p.copy_(master)
 
 
 if __name__ == "__main__":
