@@ -2,16 +2,18 @@
 seeds.
 
     python3 tools/oracle/false_alarms.py [N [FIRST]]              N runs (default 50); BUILD: where the program is
-    PYTHON tools/oracle/false_alarms.py N FIRST ADAPTER...        of adapters, by a Python that has what they import
+    PYTHON tools/oracle/false_alarms.py N FIRST ADAPTER...        N of each adapter, by a Python with what they import
 
-FIRST: the number of the first run (default 1).
-Layouts are drawn by number, so that a run can be repeated. Prints each run's worst tensor as a share of its limit, and
-a histogram. Then a tensor of each run is spoiled by noise, a tenth of each element: no signature may fit. Exit code 1
-if any run is called wrong, or any noise has a suspect."""
+FIRST: the number of the first run (default 1). KEEP: a folder where references stay.
+A number stands for one run, so that it can be repeated. Layouts of this project are drawn by it. Of an adapter no two
+numbers have the same layout, precision and seed. Prints each run's worst tensor as a share of its limit, and a
+histogram; of adapters a table. Then a tensor of each run is spoiled by noise, a tenth of each element: no signature may
+fit. Exit code 1 if any run is called wrong, or any noise has a suspect."""
 import array
 import collections
 import glob
 import importlib
+import itertools
 import json
 import os
 import random
@@ -31,7 +33,8 @@ MODELS = {"gpt": [], "llama": ["--arch", "llama", "--kv-heads", "2", "--ffn", "6
                       "--capacity", "0", "--aux-loss", "0", "--z-loss", "0"]}
 OF_ADAPTERS = {**MODELS, "latents": (
     "--arch llama --kv-heads 4 --ffn 64 --tie off --head-dim 12 --kv-lora-rank 12 --q-lora-rank 16 --rope-head-dim 4 "
-    "--v-head-dim 6 --rope-interleave on --rope-scaling yarn:4:16:1:32:1 --mscale-all-dim 0.7").split()}
+    "--v-head-dim 6 --rope-interleave on --rope-scaling yarn:4:16:1:32:1 --mscale-all-dim 0.7").split(),
+    "heads": "--arch llama --kv-heads 4 --ffn 64 --tie off".split()}        # a head of keys for each of four ranks
 SMALL = ["--layers", "4", "--hidden", "32", "--heads", "4", "--seq", "16", "--steps", "3", "--log", "warn"]
 LAYOUTS = ["--dp 2", "--tp 2", "--tp 2 --sp", "--pp 2", "--cp 2", "--cp 2 --cp-by ulysses", "--cp 2 --cp-by gather",
            "--dp 4 --zero 1",
@@ -44,6 +47,7 @@ LAYOUTS = ["--dp 2", "--tp 2", "--tp 2 --sp", "--pp 2", "--cp 2", "--cp 2 --cp-b
 # models, ranks, adapter, arguments
 ADAPTERS = [words.split() for words in (
     "gpt,llama 2 torch_fsdp", "gpt,llama 4 torch_fsdp --replicas 2", "llama 2 torch_tp", "llama 2 hf_tp",
+    "heads 4 hf_tp", "heads 2 megatron_core", "heads 4 megatron_core",
     "llama 4 torch_tp --sequence on --dp 2", "gpt,llama 2 torch_cp", "gpt,llama 4 torch_cp --balance none",
     "gpt,llama 2 torch_cp --balance none --rotate alltoall", "gpt,llama 4 torch_cp --dp 2 --rotate alltoall",
     "mixtral 2 hf_ep", "mixtral 4 hf_ep", "mixtral 4 hf_ep --tp 2", "mixtral 2 hf_ep --tp 2 --how all_reduce",
@@ -55,18 +59,21 @@ ADAPTERS = [words.split() for words in (
 SHARED = ["torch.distributed.fsdp", *(f"transformers.models.{x}.modeling_{x}" for x in ("gpt2", "llama", "mixtral"))]
 MEGATRON = ["megatron.core.recompute", "megatron.core.models.gpt.gpt_model"]
 IMPORTS = {"deepspeed_zero": ["deepspeed"], "hf_ep": ["transformers.distributed.expert_parallel"],
-           "megatron_moe": MEGATRON, "megatron_mla": MEGATRON}
+           "torchtitan_llama": ["spmd_types"], "megatron_core": MEGATRON, "megatron_moe": MEGATRON,
+           "megatron_mla": MEGATRON}
 
 
 def run(*words):
     return subprocess.run(words, capture_output=True, text=True)
 
 
-def reference_of(work, model, seed):
-    folder = f"{work}/{model}-{seed}"
+def reference_of(work, name, seed, words):
+    folder = f"{work}/{name}-{seed}"
     if not os.path.isdir(folder):
-        done = run(TRIVIUM, "oracle", "record", "--out", folder, *SMALL, *OF_ADAPTERS[model], "--seed", str(seed))
+        made = f"{folder}.{os.getpid()}"
+        done = run(TRIVIUM, "oracle", "record", "--out", made, *SMALL, *words, "--seed", str(seed))
         assert done.returncode == 0, done.stderr
+        os.rename(made, folder)
     return folder
 
 
@@ -105,14 +112,16 @@ def checked(what, folder, reference, draw):
     return what, max(share), done.returncode, suspects
 
 
-def of_adapter(work, number, adapters):
-    """Run `number` of these adapters."""
+def of_adapter(work, number, adapter):
+    """Run `number` of this adapter: layouts take turns, then precisions, then seeds."""
     from oracle_rows import run_adapter, run_ranks
-    draw = random.Random(number)
-    models, ranks, adapter, *words = draw.choice([row for row in ADAPTERS if row[2] in adapters])
-    model, seed, micro = draw.choice(models.split(",")), draw.randrange(1, 6), draw.choice(["1", "2"])
-    precision, folder, log = draw.choice(["fp32", "bf16"]), f"{work}/run-{number}", f"{work}/log"
-    reference, what = reference_of(work, model, seed), f"{model} seed {seed} {adapter} {ranks} {' '.join(words)}"
+    draw, layouts = random.Random(number), [row for row in ADAPTERS if row[2] == adapter]
+    turn, layout = divmod(number - 1, len(layouts))
+    models, ranks, _, *words = layouts[layout]
+    model, seed, micro = draw.choice(models.split(",")), turn // 2 + 1, str(draw.choice([4, 8]) // int(ranks))
+    precision, folder, log = ["fp32", "bf16"][turn % 2], f"{work}/run-{adapter}-{number}", f"{work}/log-{adapter}"
+    reference = reference_of(work, f"short-{model}", seed, [*OF_ADAPTERS[model], "--layers", "2"])
+    what = f"{model} seed {seed} {adapter} {ranks} {' '.join(words)}"
     words = [adapter, reference, folder, "--dtype", precision, "--micro-batch", micro, *words]
     if not run_ranks(int(ranks), log, run_adapter, os.path.join(HERE, "tools", "oracle"), *words):
         sys.exit(f"{what} ends with an error; {log} says: {open(log).read()[-2000:]}")
@@ -137,7 +146,7 @@ def worst_of(work, number):
         return None
     assert done.returncode == 0, done.stderr
     what = f"{model} seed {seed} {precision} micro {micro} {layout}"
-    return checked(what, folder, reference_of(work, model, seed), draw)
+    return checked(what, folder, reference_of(work, model, seed, MODELS[model]), draw)
 
 
 def main():
@@ -145,13 +154,15 @@ def main():
     adapters = sys.argv[3:]
     for module in [x for a in adapters for x in [*IMPORTS.get(a, []), *SHARED]]:
         importlib.import_module(module)                 # once; ranks are forked from here
-    histogram, wrong, seen, noise = collections.Counter(), 0, 0, []
-    number = int(sys.argv[2]) - 1 if len(sys.argv) > 2 else 0
-    work = tempfile.mkdtemp()           # a TemporaryDirectory would go when the first forked rank ends
+    histogram, wrong, seen, noise, table = collections.Counter(), 0, 0, [], {}
+    first = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    work = os.environ.get("KEEP") or tempfile.mkdtemp()     # a TemporaryDirectory goes when the first forked rank ends
+    numbers = ((None, i) for i in itertools.count(first))
+    if adapters:
+        numbers = ((adapter, i) for i in range(first, first + n) for adapter in adapters)
     try:
-        while seen < n:
-            number += 1
-            result = of_adapter(work, number, adapters) if adapters else worst_of(work, number)
+        for adapter, number in numbers:
+            result = of_adapter(work, number, adapter) if adapter else worst_of(work, number)
             if result is None:
                 continue
             what, (share, name, step), code, suspects = result
@@ -159,10 +170,16 @@ def main():
             noise += [f"{number}: noise in {spoiled}: {text}" for spoiled, text in suspects]
             wrong += code != 0
             histogram[min(int(share * 10), 10)] += 1
+            table.setdefault(adapter, []).append((code != 0, share))
             print(f"{number}: {what}: {100 * share:.0f}% of the limit, {name}, step {step}{'  WRONG' if code else ''}",
                   flush=True)
+            if not adapter and seen == n:
+                break
     finally:
-        shutil.rmtree(work)
+        if "KEEP" not in os.environ:
+            shutil.rmtree(work)
+    for adapter, runs in table.items() if adapters else ():
+        print(f"| `{adapter}.py` | {len(runs)} | {sum(w for w, _ in runs)} | {100 * max(x for _, x in runs):.0f}% |")
     for tenth in range(11):
         print(f"{10 * tenth:3d}% {'and more' if tenth == 10 else f'to {10 * tenth + 10}%'}: {histogram[tenth]}")
     print(*noise, sep="\n", end="\n" if noise else "")
