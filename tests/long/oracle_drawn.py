@@ -323,7 +323,7 @@ def positions_off_by_one(adapter):
 
 
 @bug("torch_cp", "parts of the attention are averaged, not weighted by their sums of exponentials",
-     first="1 forward model.layers.0.post_attention_layernorm.act")
+     first="1 forward model.layers.0.post_attention_layernorm.act", suspect="positions: .* parts")
 def parts_weigh_the_same(adapter):
     wrap(adapter.ring._SDPAMerger, "_merge_one",
          lambda was, merger, out, lse, partial: was(merger, out, torch.zeros_like(lse), partial))
