@@ -252,7 +252,7 @@ static enum status list_step(struct ordering *o, const struct program *p, enum r
     list_number(o, "lr", "update");
     static const char *const SUFFIX[] = {".moment1", ".moment2", ".param"};
     for (int i = 0; i < p->n_params && depth >= RECORD_PARAMS; i++)
-        for (int k = 0; k < 3; k++)
+        for (int k = p->params[i].optimizer == &optimizer_none ? 2 : 0; k < 3; k++)   /* a router's bias: no moments */
             TRY(list_tensor(o, p->params[i].name, &p->params[i].type.shape, false, depth, SUFFIX[k], "update"));
     return OK;
 }

@@ -130,8 +130,7 @@ TEST(test_latents_too) {
 }
 
 /* The order names everything that a step makes, each once, in an order in which a step can make it. */
-TEST(test_the_order_has_every_name_once) {
-    struct plan p = parity_plan();
+static void check_order(struct plan p, const char *first_name) {
     struct kept serial[STEPS] = {{0}};
     json_t *order = NULL;
     int first, unknown = 0;
@@ -149,8 +148,21 @@ TEST(test_the_order_has_every_name_once) {
     for (int step = 0; step < STEPS; step++) kept_fini(&serial[step]);
     assert_true(ok);
     assert_int_equal(unknown, 0);
-    assert_string_equal(json_string_value(json_object_get(json_array_get(order, 0), "name")), "transformer.drop.act");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(order, 0), "name")), first_name);
     json_decref(order);
+}
+
+TEST(test_the_order_has_every_name_once) { check_order(parity_plan(), "transformer.drop.act"); }
+
+/* The bias of a router's choices has a gradient and no moments. */
+TEST(test_the_order_of_routers_has_every_name_once) {
+    struct plan p = parity_plan();
+    struct model_options *m = model_options(&p);
+    assert_ok(recipe_arch(&p, "moe"));
+    m->ffn = 24, m->tie = 0, m->dropout = 0, m->experts = 4, m->moe_group = 2;
+    plan_set_word(&p, "qk-norm", "head", 0);
+    plan_set_number(&p, "router-scores", 1);
+    check_order(p, "model.embed_tokens.act");
 }
 
 TEST(test_a_model_that_others_do_not_have_is_refused) {
@@ -201,5 +213,6 @@ TEST(test_a_reference_whose_fp16_overflows_has_no_scale_of_it) {
 
 TESTS(unit_test(test_every_company_records_what_one_rank_does), unit_test(test_a_llama_too),
       unit_test(test_latents_too), unit_test(test_the_order_has_every_name_once),
+      unit_test(test_the_order_of_routers_has_every_name_once),
       unit_test(test_a_model_that_others_do_not_have_is_refused),
       unit_test(test_a_reference_whose_fp16_overflows_has_no_scale_of_it))
