@@ -308,6 +308,10 @@ enum status record_check(const struct plan *p, bool reference) {
                     "arch=%s makes tokens and targets of its own of a text, which a reference does not tell others; "
                     "use gpt, llama, mixtral or moe",
                     p->arch->name);
+    if (reference && plan_says(p, "fp8"))
+        return FAIL(E_CONFIG,
+                    "fp8=on rounds products to 8 bits, and a reference, of one rank in precision=fp64, has no such "
+                    "roundings; leave fp8 out, or use precision bf16 for a recording");
     if (reference && f->check) TRY(f->check(&model));
     return record_check_names(p);
 }

@@ -27,7 +27,7 @@ struct record_request {
 };
 
 /** Can the plan be recorded, and compared with others? reference: as a reference. Writes nothing.
- *  @errors E_CONFIG: a model without published names  @collective{none} */
+ *  @errors E_CONFIG: a model without published names; a reference in fp8  @collective{none} */
 enum status record_check(const struct plan *, bool reference);
 /** Train, and write every rank's numbers: a recording. @collective{world} @errors those of run_create and run_step;
  *  E_CONFIG, E_IO, E_MEMORY */

@@ -167,6 +167,12 @@ TEST(test_the_order_of_routers_has_every_name_once) {
 
 TEST(test_a_model_that_others_do_not_have_is_refused) {
     struct plan p = parity_plan();
+    void *fp8;
+    assert_non_null(plan_option(&p, "fp8", &fp8));
+    *(int *)fp8 = 1;
+    assert_fails(record_check(&p, true), E_CONFIG, "fp8=on", "precision=fp64", "leave fp8 out, or use precision bf16");
+    assert_ok(record_check(&p, false));
+    *(int *)fp8 = 0;
     struct model_options *m = model_options(&p);
     assert_ok(record_check(&p, true));
     m->tie = 0;   /* a GPT-2 with a head of its own: others have it as lm_head */
