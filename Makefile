@@ -67,7 +67,7 @@ SHARED := $(BUILD_NAME)$(MANNER)/obj
 
 # ---- sources: a module is a folder; test_*.c and example_*.c live in it ----
 MODULES := $(filter-out tests% nano% \
-    build%,$(patsubst %/,%,$(sort $(dir $(wildcard */*.h driver/*/*.h dp_variants/*/*.h models/*/*.h models/*/*/*.h \
+    build%,$(patsubst %/,%,$(sort $(dir $(wildcard */*.h driver/*/*.c dp_variants/*/*.h models/*/*.h models/*/*/*.h \
     oracle/*/*.h lib/*/*.h lib/*/*/*.h)))))
 ALL_C := $(foreach m,$(MODULES),$(wildcard $(m)/*.c))
 TEST_C := $(foreach m,$(MODULES),$(wildcard $(m)/test_*.c)) $(wildcard tests/*.c)

@@ -91,16 +91,13 @@ enum status metrics_rollback(struct metrics *m, const struct metrics_rollback *r
 }
 
 void metrics_print(const struct metrics_row *r) {
-    printf("step %" PRId64 "/%" PRId64
-           " | loss %.4f | norm %.2f | lr %.2e | %.1f ms | %.0f tok/s | mfu %.1f%% | mem %.0f MiB",
-           r->step, r->steps, printed(r->loss), printed(r->grad_norm), r->lr, 1e3 * r->step_s, r->tokens_per_s,
-           100 * r->mfu, (double)r->mem_peak_bytes / (1 << 20));
+    printf("step %" PRId64 "/%" PRId64 " | loss %.4f | norm %.2f | lr %.2e | %.1f ms | %.0f tok/s | mfu %.1f%%"
+           " | mem %.0f MiB", r->step, r->steps, printed(r->loss), printed(r->grad_norm), r->lr, 1e3 * r->step_s,
+           r->tokens_per_s, 100 * r->mfu, (double)r->mem_peak_bytes / (1 << 20));
     if (r->loss_scale != 1) printf(" | scale %.0f", r->loss_scale);
     if (r->experts)
         printf(" | aux %.4f load %.2f dropped %.1f%%", r->aux_loss, r->expert_load, 100 * r->dropped);
-    if (r->emulated) printf(" | emulated");
-    if (r->skipped) printf(" | skipped");
-    putchar('\n');
+    printf("%s%s\n", r->emulated ? " | emulated" : "", r->skipped ? " | skipped" : "");
     fflush(stdout);
 }
 

@@ -1,13 +1,14 @@
 /* The finding on the first wrong tensor: signatures that need other tensors, of the run, of the reference, and of the
- * steps before (causes.c, with some more), and the text (finding.c). */
+ * steps before (causes.c, with some more; stale.c), and the text (finding.c). */
 #pragma once
 
 #include "oracle/suspect.h"
 #include <stdio.h>
 
 signature suspect_unsummed, suspect_unaveraged, suspect_group, suspect_accumulated, suspect_own_norms,
-    suspect_stale_weights, suspect_mean_of_means, suspect_betas, suspect_scores, suspect_unmasked_rows,
-    suspect_counted_logits;
+    suspect_mean_of_means, suspect_betas, suspect_scores, suspect_unmasked_rows, suspect_counted_logits;
+/* stale.c: an activation of weights of the step before */
+signature suspect_stale_weights;
 /* values.c: compares the values with those of other places, precisions and steps */
 signature suspect_other_samples, suspect_rounded, suspect_by_token, suspect_begun_again, suspect_other_step,
     suspect_norm_of_family;
@@ -18,7 +19,7 @@ double suspect_share_of_targets(const struct evidence *);
  *  always have a factor, so for them only those count that have a name. */
 void suspect_name_factor(const struct evidence *, double factor, char name[96]);
 
-/** Write the first wrong tensor of a check as lines that can be pasted into an issue: place, error in eps of the run's
+/** Write what can be pasted into an issue below the name of a check's first wrong tensor: error in eps of the run's
  *  dtype, limit, worst element, suspects, and the programs of both recordings. version: this program's. *n, suspect: as
  *  suspect_first.  @errors as check_recordings  @collective{none} */
 enum status finding_write(const struct check *, const char *version, struct suspicion suspect[MAX_SUSPECTS], int *n,
