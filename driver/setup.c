@@ -10,7 +10,9 @@
 #include "lib/comm/comm.h"
 #include "lib/data/bpe.h"
 #include "lib/data/clicks.h"
+#include "lib/trace/trace.h"
 #include "planner/choose.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <omp.h>
@@ -145,6 +147,19 @@ enum status setup_cluster(const struct plan *plan, struct cluster *out) {
     return OK;
 }
 
+enum status setup_trace(struct run *r, int64_t n_steps, struct trace **out) {
+    static_assert((int)MAX_TRACE_LEVELS >= (int)MAX_LEVELS, "a cluster may have more levels");
+    struct cluster c = {0};
+    struct trace_links links = {0};
+    if (train_options(&r->plan)->cluster[0]) TRY(setup_cluster(&r->plan, &c));
+    links.n = c.n_levels, links.rails = c.rails, links.host_bytes_per_s = c.host_bytes_per_s;
+    for (int i = 0; i < c.n_levels; i++) {
+        snprintf(links.level[i].name, sizeof links.level[i].name, "%s", c.level[i].name);
+        links.level[i].ranks = c.level[i].ranks, links.level[i].bytes_per_s = c.level[i].bytes_per_s;
+    }
+    return trace_create(r, n_steps, &links, out);
+}
+
 enum status setup_target(struct options *o, struct plan *plan, struct cluster *out) {
     if (!train_options(plan)->cluster[0]) TRY(options_set(o, "cluster", "dgx-a100", FROM_DATA));
     TRY(setup_cluster(plan, out));
@@ -213,11 +228,12 @@ static void keep_file(void *self, const struct option *o, const char *text, enum
     if (path) kept_early(path);
 }
 
-/* Read ahead the cluster file that auto options or --profile use. Without --cluster it is the default cluster's. */
+/* Read ahead the cluster file that auto options, --profile or --trace use. Without --cluster it is auto's default. */
 static enum status keep_cluster(const struct plan *plan) {
     struct cluster c;
     struct plan p = *plan;
-    if (!choose_is_asked(&p) && !(train_options(&p)->profile && train_options(&p)->cluster[0])) return OK;
+    const struct train_options *o = train_options(&p);
+    if (!choose_is_asked(&p) && !((o->profile || o->trace[0]) && o->cluster[0])) return OK;
     TRY(plan_settle_device(&p));
     return setup_cluster(&p, &c);
 }

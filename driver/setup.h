@@ -51,6 +51,10 @@ enum status setup_sizes(const struct checkpoint_model *, struct options *, enum 
 /** Read the plan's cluster, or its device's default cluster, and apply the plan's memory limit.
  *  @errors those of cluster_read */
 enum status setup_cluster(const struct plan *, struct cluster *);
+/** trace_create, with the links of the cluster that the plan names. @errors those of cluster_read, trace_create */
+struct run;
+struct trace;
+enum status setup_trace(struct run *, int64_t n_steps, struct trace **out);
 /** The cluster that `plan` and `budget` price: dgx-a100 unless the options name one. If its ranks are GPUs, the default
  *  device becomes cuda and the default precision bf16. @errors those of cluster_read */
 enum status setup_target(struct options *, struct plan *, struct cluster *);

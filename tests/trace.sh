@@ -47,6 +47,24 @@ refuses() {
 traces trace_of_the_third_and_fourth_step 2 '3 to 4' --pp 2 --steps 6
 traces trace_of_a_run_that_is_too_short_for_that 1 '1 to 1' --steps 1
 traces trace_of_the_steps_that_are_asked_for 1 '2 to 4' --steps 4 --trace-first 2 --trace-steps 9
+# Shares of a link's rate need a file that says it.
+shares() { # NAME FULL [OPTIONS...]
+    local name=$1 full=$2
+    shift 2
+    "$trivium" launch -n 2 train "${small[@]}" --dp 2 --steps 2 --trace "$work/t.json" "$@" \
+        >"$work/out" 2>"$work/err" || { not_ok "$name" "exit code $?"; return; }
+    grep -q '"ph":"C","name":"link node","pid":1,.*"bytes_per_s":[1-9]' "$work/t.json" ||
+        { not_ok "$name" "no bytes per second"; return; }
+    [ "$(grep -oE '"link_bytes_per_s":\{[^}]*\}' "$work/t.json")" = "\"link_bytes_per_s\":{$full}" ] ||
+        { not_ok "$name" "other rates than {$full}"; return; }
+    [ "$(grep -c '"ph":"C","name":"link node"' "$work/t.json")" = "$(grep -c '"link node share"' "$work/t.json")" ] ||
+        [ -z "$full" ] || { not_ok "$name" "a rate without its share"; return; }
+    if [ -z "$full" ] && grep -q share "$work/t.json"; then not_ok "$name" "a share of nothing"; return; fi
+    echo "ok $name"
+}
+shares trace_without_a_cluster_has_no_shares ''
+shares trace_with_a_cluster_has_shares_of_its_rates '"node":7e9' --cluster cpu-2core
+refuses trace_with_no_such_cluster E_DATA 'cluster' --steps 2 --trace "$work/t.json" --cluster nowhere
 refuses trace_that_cannot_be_written E_IO "trace=$work/none/t.json.*another path" --steps 2 --trace "$work/none/t.json"
 mkfifo "$work/pipe"
 refuses trace_into_a_pipe E_IO "trace=$work/pipe is a pipe" --steps 2 --trace "$work/pipe"

@@ -171,7 +171,8 @@ static enum status open_run(struct request *q, struct compare_row *row, struct r
     enum status status = is_used(row) ? run_open(r, WATCH_PEAKS) : run_idle(r, p);
     deadline_lift();
     TRY(status);
-    if (is_used(row) && p->mesh.pp > 1 && p->device == PLAN_DEVICE_CPU) TRY(trace_create(r, COMPARE_TRACED, trace));
+    if (is_used(row) && p->mesh.pp > 1 && p->device == PLAN_DEVICE_CPU)
+        TRY(trace_create(r, COMPARE_TRACED, NULL, trace));
     run_set_data(r, &q->setup.train, &q->setup.val);
     return row->ranks ? OK : FAIL(E_MEMORY, "no memory for the measurements of %d ranks", comm_world_size());
 }

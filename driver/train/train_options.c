@@ -13,8 +13,8 @@
 
 static const struct option OPTIONS[] = {
     {"cluster", OPTION_TEXT, "", 0, 0, NULL, "",
-     "what plan, auto and compare's predictions are computed for: a file, or one of configs/clusters by its name; "
-     "empty: cpu-2core on a CPU, dgx-a100 on GPUs; compare: no predictions",
+     "what plan, auto, compare's predictions, trace's shares are computed for: a file, or one of configs/clusters by "
+     "its name; empty: cpu-2core on a CPU, dgx-a100 on GPUs; compare: no predictions; trace: no shares",
      "machine", OWN(cluster)},
     {"memory-limit", OPTION_REAL, "0", 0, 1e12, NULL, "MiB",
      "a run with a rank that needs more device memory is refused, and auto chooses within it; 0: no limit but the "

@@ -14,7 +14,6 @@
 #include "driver/train/step_meter.h"
 #include "driver/train/straggler.h"
 #include "lib/trace/trace.h"
-#include "lib/trace/trace_nvtx.h"
 
 /* ---- state of each file; other files may read it ---- */
 

@@ -55,7 +55,7 @@ enum status train_trace_prepare(struct training *t) {
         return OK;
     }
     enum status status = try_file(o->trace);
-    if (status == OK) status = trace_create(&t->run, t->tracer.end - t->tracer.first, &t->tracer.trace);
+    if (status == OK) status = setup_trace(&t->run, t->tracer.end - t->tracer.first, &t->tracer.trace);
     if (comm_epoch() == 0) return fail_agree(group_world(), status);
     status = fail_warn(group_world(), status);                       /* only warn: the job would lose steps */
     if (status == E_IO || status == E_MEMORY) trace_destroy(&t->tracer.trace);
@@ -119,7 +119,6 @@ enum status train_trace(struct training *t, bool leaving) {
         log_warn("nothing was traced: this run ends after step %" PRId64 ", and step %" PRId64 " should be the first",
                  t->run.n_done, t->tracer.first + 1);
     if (t->tracer.runs || leaving || t->run.n_done != t->tracer.first) return OK;
-    t->tracer.runs = true;
-    t->tracer.n_rollbacks = t->guard.n_rollbacks;
+    t->tracer.runs = true, t->tracer.n_rollbacks = t->guard.n_rollbacks;
     return trace_start(t->tracer.trace);
 }

@@ -18,7 +18,8 @@
 enum span_kind {
     SPAN_STEP,      /* a whole step of the run */
     SPAN_PHASE,     /* a phase of the step; what: enum run_phase (lib/run/run.h) */
-    SPAN_ACTION,    /* an action of the schedule; what: enum action_kind; bytes: of the message of a send or receive */
+    SPAN_ACTION,    /* an action of the schedule; what: enum action_kind. Of a send or receive also bytes, and in a
+                     * gathered trace (lib/trace) id, row: the other end's rank along AXIS_PP, and its chunk */
     SPAN_FETCH,     /* in an action: getting the microbatch's tokens */
     SPAN_ROW,       /* in an action: a row; what: enum row_kind; id: the step of the program, or the param; row: its
                      * index in the tape */
@@ -30,7 +31,7 @@ enum span_kind {
 struct span {
     double start_s, end_s;       /* clock_s(); end_s 0: still open */
     double wait_s;               /* SPAN_COMM: clock_s() when this rank began to wait for it; 0: it did not wait */
-    double bytes;                /* SPAN_COMM: as the ledger counts them (lib/comm/comm.h) */
+    double bytes;                /* SPAN_COMM: as the ledger counts them (lib/comm/comm.h); of a message, of a copy */
     int32_t step;                /* of the run, from 0; -1: between steps */
     int32_t action, microbatch;  /* place in the schedule; -1: outside of the schedule */
     int32_t id, row;

@@ -25,7 +25,7 @@ int record_action(struct exec *e, const struct action *a, int index) {
     return span_open(e->recording, SPAN_ACTION, (int)a->kind);
 }
 
-/* Most events have no technique that acts on them. An event shorter than this is not recorded. */
+/* Most events have no technique that acts on them. An event shorter than this is not recorded; copies always are. */
 static const double shortest_event_s = 1e-6;
 
 static void close_row(struct exec *e, const struct tape *t, int i, int span) {
@@ -33,7 +33,7 @@ static void close_row(struct exec *e, const struct tape *t, int i, int span) {
     if (!x) return;
     const struct row *r = &t->rows[i];
     span_close(e->recording, span);
-    bool is_event = row_kind_is_event(r->kind) || row_kind_is_copy(r->kind);
+    bool is_event = row_kind_is_event(r->kind);
     if (is_event && span == e->recording->n - 1 && x->end_s - x->start_s < shortest_event_s) e->recording->n--;
 }
 

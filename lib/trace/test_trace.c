@@ -4,18 +4,20 @@
  * place, on one clock, and tracing must change no number. */
 #include "driver/recipe.h"
 #include "lib/trace/trace.h"
+#include "park/park.h"
 #include "pp/pp.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { WARM = 1, TRACED = 2, MAX_LAYOUTS = 3 };
+enum { WARM = 1, TRACED = 2, MAX_LAYOUTS = 4 };
 
 static int list_layouts(struct plan *p) {
-    int world = comm_world_size(), n = world == 1 ? 1 : MAX_LAYOUTS;
+    int world = comm_world_size(), n = world == 1 ? 2 : world == 2 ? 4 : 3;
     for (int i = 0; i < n; i++) {
         p[i] = parity_plan();
         p[i].layers = 4;
@@ -25,11 +27,14 @@ static int list_layouts(struct plan *p) {
         p[i].device = PLAN_DEVICE_CUDA;
         p[i].global_batch = 8, p[i].hidden = p[i].heads = 4;         /* an emulated GPU is slow */
     }
+    if (world == 1) park_options(&p[1])->kind = PARK_ALL;
     if (world == 2) {
         p[0].mesh.pp = 2;
         p[1].mesh.tp = 2;
         p[2].mesh.dp = 2;
         plan_set_number(&p[2], "zero", 3);
+        p[3].mesh.pp = 2;
+        pp_options(&p[3])->schedule = SCHEDULE_ZB_V;                 /* the second chunks go back up the ranks */
     }
     if (world == 4) {
         p[0].mesh.pp = p[0].mesh.dp = 2;
@@ -75,7 +80,7 @@ static enum status run_steps(struct traced *t) {
 
 static enum status run_traced(struct traced *t) {
     struct trace *trace;
-    TRY(trace_create(&t->run, TRACED, &trace));
+    TRY(trace_create(&t->run, TRACED, NULL, &trace));
     enum status status = trace_start(trace);
     if (status == OK) status = run_steps(t);
     if (status == OK) status = trace_stop(trace);
@@ -127,6 +132,12 @@ static const char *check_actions(const struct traced *t) {
                : "not the steps that were traced";
 }
 
+/* Copies between rows that run as one kernel lie at its beginning or end. */
+static bool lies_between(const struct span *s, const struct span *row) {
+    return row_kind_is_copy((enum row_kind)s->what) && row->other >= 0 && s->row > row->row &&
+           s->start_s == s->end_s && (s->start_s == row->start_s || s->start_s == row->end_s);
+}
+
 /* Rows must lie inside their action, one after the other, in the order of the tape. */
 static const char *check_rows(const struct traced *t) {
     for (int rank = 0; rank < t->data.n_ranks; rank++) {
@@ -144,9 +155,10 @@ static const char *check_rows(const struct traced *t) {
             if (!action || s->start_s < action->start_s || s->end_s > action->end_s ||
                 s->microbatch != action->microbatch)
                 return "a row outside of its action";
+            if (!strlen(trace_span_name(r, s))) return "a row without a name";
+            if (row && lies_between(s, row)) continue;
             if (row && (s->start_s < row->end_s || s->row <= row->row))
                 return "a row before the one before it has ended";
-            if (!strlen(trace_span_name(r, s))) return "a row without a name";
             row = s;
         }
         if (n_rows < TRACED * r->n_steps) return "fewer rows than steps of the program";
@@ -154,14 +166,19 @@ static const char *check_rows(const struct traced *t) {
     return NULL;
 }
 
-/* The collectives' bytes must be the ledger's, axis by axis; the sends' bytes must be the bytes that were sent. */
+static bool is_send(const struct span *s) {
+    return s->kind == SPAN_ACTION && (s->what == SEND_F || s->what == SEND_B);
+}
+
+/* The collectives' bytes must be the ledger's, axis by axis; the bytes of sends to other ranks must
+ * be the bytes that were sent. */
 static const char *check_bytes(const struct traced *t) {
     double bytes[N_MESH_AXES] = {0};
     for (int rank = 0; rank < t->data.n_ranks; rank++)
         for (int i = 0; i < t->data.ranks[rank].n_spans; i++) {
             const struct span *s = &t->data.ranks[rank].spans[i];
             if (s->kind == SPAN_COMM) bytes[s->axis] += s->bytes;
-            else if (s->kind == SPAN_ACTION && (s->what == SEND_F || s->what == SEND_B)) bytes[0] += s->bytes;
+            else if (is_send(s) && s->id != t->data.ranks[rank].place.rank.pp) bytes[0] += s->bytes;
             if (s->kind == SPAN_COMM &&
                 (s->end_s < s->start_s || (s->wait_s != 0 && (s->wait_s < s->start_s || s->wait_s > s->end_s))))
                 return "a collective that ends before its wait";
@@ -184,15 +201,15 @@ static const struct span *find_send(const struct trace_rank *r, const struct spa
 }
 
 static const char *check_messages(const struct traced *t) {
-    int pp = (int)t->run.plan.mesh.pp, between = t->data.n_ranks / pp;    /* ranks of one stage */
+    int between = t->data.n_ranks / (int)t->run.plan.mesh.pp;        /* ranks of one stage */
     for (int rank = 0; rank < t->data.n_ranks; rank++)
         for (int i = 0; i < t->data.ranks[rank].n_spans; i++) {
             const struct span *s = &t->data.ranks[rank].spans[i];
             if (s->kind != SPAN_ACTION || (s->what != RECV_F && s->what != RECV_B)) continue;
-            int stage = s->chunk * pp + rank / between + (s->what == RECV_F ? -1 : 1);
-            int from = stage % pp * between + rank % between;
-            const struct span *sent = find_send(&t->data.ranks[from], s, stage / pp);
-            if (!sent || sent->bytes != s->bytes) return "received and not sent";
+            int from = s->id * between + rank % between;
+            const struct span *sent = find_send(&t->data.ranks[from], s, s->row);
+            if (!sent || sent->bytes != s->bytes || sent->id != rank / between || sent->row != s->chunk)
+                return "received and not sent";
             double uncertainty_s = t->data.ranks[rank].uncertainty_s + t->data.ranks[from].uncertainty_s;
             if (s->end_s < sent->start_s - uncertainty_s) return "received before it was sent";
         }
@@ -313,7 +330,84 @@ static const char *check_events(const struct traced *t, const json_t *events) {
     return NULL;
 }
 
-static const char *check_file(const struct traced *t) {
+/* ---- links: nodes of two ranks ---- */
+static const struct trace_links two_levels = {.n = 2, .host_bytes_per_s = 4e9,
+                                              .level = {{"node", 2, 2e9}, {"net", INT64_MAX, 5e8}}};
+enum { N_TRACKS = 4, MAX_LINK_RANKS = 4 };
+static const char *const TRACKS[N_TRACKS] = {"link node", "link net", "link to host", "link from host"};
+
+/* What each counter says: bytes, the integral of the rate over time, and the same as parts of the full rate. */
+struct track { double bytes, parts_s, rate, percent, at_us, share_at_us; bool is_known; };
+
+static void add_counter(const json_t *event, struct track *tracks) {
+    const char *name = json_string_value(json_object_get(event, "name"));
+    const json_t *args = json_object_get(event, "args");
+    double at_us = json_number_value(json_object_get(event, "ts"));
+    for (int k = 0; k < N_TRACKS; k++) {
+        struct track *x = &tracks[json_integer_value(json_object_get(event, "pid")) * N_TRACKS + k];
+        if (strncmp(name, TRACKS[k], strlen(TRACKS[k])) != 0) continue;
+        if (!strcmp(name + strlen(TRACKS[k]), " share")) {
+            x->parts_s += x->percent / 100 * (at_us - x->share_at_us) / 1e6;
+            x->share_at_us = at_us, x->is_known = true;
+            x->percent = json_number_value(json_object_get(args, "percent"));
+        } else {
+            x->bytes += x->rate * (at_us - x->at_us) / 1e6;
+            x->at_us = at_us;
+            x->rate = json_number_value(json_object_get(args, "bytes_per_s"));
+        }
+    }
+}
+
+/* Sums of scalars over the mesh (loss, norm) are in no bill. */
+static double mesh_bytes(const struct trace_rank *r) {
+    double bytes = 0;
+    for (int i = 0; i < r->n_spans; i++)
+        if (r->spans[i].kind == SPAN_COMM && r->spans[i].axis == AXIS_MESH) bytes += r->spans[i].bytes;
+    return bytes;
+}
+
+/* A rank's bytes of all steps, by track, from its bill: over a pair's link; of a group of four, a third between nodes.
+ * Without levels all ranks are on this host. */
+static void bill_links(const struct traced *t, int rank, const struct run *r, double bytes[N_TRACKS]) {
+    for (int axis = AXIS_TP; axis < N_MESH_AXES; axis++) {
+        const struct mesh_place *at = &r->plan.place;
+        int n = mesh_size((enum mesh_axis)axis, at), stride = mesh_stride((enum mesh_axis)axis, at);
+        double far = t->data.links.n == 0 ? 0 : n == 4 ? 1. / 3 : stride >= 2;
+        double sent = TRACED * r->bill.wire_bytes[axis] + (axis == AXIS_MESH ? mesh_bytes(&t->data.ranks[rank]) : 0);
+        bytes[0] += (1 - far) * sent;
+        bytes[1] += far * sent;
+    }
+    bytes[2] = bytes[3] = TRACED * (double)r->bill.parked_bytes / 2;
+}
+
+static const char *check_rank_links(const struct traced *t, int rank, const struct track *x) {
+    struct run compiled = {0};
+    double bytes[N_TRACKS] = {0};
+    if (run_compile(&compiled, &train_recipe, &t->run.plan, rank, NULL, NULL) != OK) return "does not compile";
+    bill_links(t, rank, &compiled, bytes);
+    run_destroy(&compiled);
+    for (int k = 0; k < N_TRACKS; k++) {
+        double full = k < 2 ? two_levels.level[k].bytes_per_s : two_levels.host_bytes_per_s;
+        if (llround(x[k].bytes) != llround(bytes[k]) || x[k].rate != 0) return "other bytes than the bill's";
+        if (x[k].is_known != (t->data.links.n > 0 && bytes[k] > 0)) return "a share without a rate, or none with one";
+        if (x[k].is_known && fabs(x[k].parts_s * full / x[k].bytes - 1) > 1e-5) return "another share of the rate";
+    }
+    return NULL;
+}
+
+static const char *check_links(const struct traced *t, const json_t *events) {
+    struct track tracks[MAX_LINK_RANKS * N_TRACKS] = {{0}};
+    size_t i;
+    const json_t *event;
+    const char *wrong = NULL;
+    json_array_foreach(events, i, event)
+        if (!strcmp(json_string_value(json_object_get(event, "ph")), "C")) add_counter(event, tracks);
+    for (int rank = 0; rank < t->data.n_ranks && !wrong; rank++)
+        wrong = check_rank_links(t, rank, &tracks[rank * N_TRACKS]);
+    return wrong;
+}
+
+static const char *check_one_file(const struct traced *t) {
     const char *path = test_path("trace.json");
     json_error_t error;
     if (trace_write(&t->data, &t->run.plan, path) != OK) return status_text();
@@ -321,11 +415,19 @@ static const char *check_file(const struct traced *t) {
     if (!file) return "no JSON";
     const json_t *ranks = json_object_get(json_object_get(file, "otherData"), "ranks");
     const char *wrong = check_events(t, json_object_get(file, "traceEvents"));
+    if (!wrong) wrong = check_links(t, json_object_get(file, "traceEvents"));
     if (json_array_size(ranks) != (size_t)t->data.n_ranks ||
         !json_object_get(json_array_get(ranks, 0), "clock_uncertainty_us"))
         wrong = "nothing said of the clocks";
     json_decref(file);
     return wrong;
+}
+
+static const char *check_file(const struct traced *t) {
+    struct traced known = *t;
+    known.data.links = two_levels;
+    const char *wrong = check_one_file(t);
+    return wrong ? wrong : check_one_file(&known);
 }
 
 /* ---- all checks, in every layout ---- */

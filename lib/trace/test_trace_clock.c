@@ -2,7 +2,7 @@
  *
  * Clocks that are wrong by known amounts, which clock_measure must find. */
 #include "lib/base/clock.h"
-#include "lib/trace/trace_clock.h"
+#include "lib/trace/trace_state.h"
 #include "tests/test.h"
 
 /* Delays that differ by direction: the error is half of their difference, and at most half of their sum. */

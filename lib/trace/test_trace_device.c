@@ -144,7 +144,7 @@ static enum status run_traced(struct plan p, struct seen *out) {
     *out = (struct seen){.from_s = clock_s()};
     TRY(layout_open(&out->run, p, WATCH_NOTHING));
     for (int i = 0; i < WARM; i++) TRY(run_step(&out->run));
-    TRY(trace_create(&out->run, TRACED, &t));
+    TRY(trace_create(&out->run, TRACED, NULL, &t));
     enum status status = trace_start(t);
     if (status == OK && overlaps) status = run_steps(&out->run, &out->waits);
     for (int i = 0; i < TRACED && !overlaps && status == OK; i++) status = run_step(&out->run);

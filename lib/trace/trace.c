@@ -12,12 +12,13 @@ static int64_t spans_of_step(const struct run *r) {
     return 3 * rows + 2 * r->schedule.n + 2 * r->program.n_params + N_PHASES + 64;
 }
 
-enum status trace_create(struct run *r, int64_t n_steps, struct trace **out) {
+enum status trace_create(struct run *r, int64_t n_steps, const struct trace_links *links, struct trace **out) {
     *out = NULL;
     struct trace *t = calloc(1, sizeof *t);
     if (!t) return FAIL(E_MEMORY, "no memory for a trace");
     t->run = r;
     t->n_steps = n_steps;
+    if (links) t->links = *links;
     enum status status = spans_init(&t->spans, n_steps * spans_of_step(r));
     if (status == OK && r->device->mark_timed) status = trace_device_create(r->device, &t->spans, &t->device);
     if (status == OK) status = memory_timeline_make(&r->program, r->chunks, &r->schedule, &r->memory, &t->timeline);

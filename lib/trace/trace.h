@@ -1,7 +1,7 @@
 /* A trace: the steps of a run as spans on a time line, with all ranks on one clock.
  *
  *   struct trace *t;
- *   trace_create(run, n_steps, &t);      room for n_steps steps                            after run_create / run_open
+ *   trace_create(run, n_steps, links, &t);   room for n_steps steps                        after run_create / run_open
  *   trace_start(t);                      measures the clocks, and begins to record         between two steps
  *   ... run_step ...
  *   trace_stop(t);                       measures the clocks again                         between two steps
@@ -19,7 +19,7 @@
  * gathering, rank 0 holds the spans of all ranks.
  *
  * Clocks. CLOCK_MONOTONIC differs between hosts, and may differ between processes of one host. So every rank asks rank
- * 0 for the time (trace_clock.h), before the first traced step and after the last. The line through both measurements
+ * 0 for the time (trace_clock.c), before the first traced step and after the last. The line through both measurements
  * converts the rank's times to rank 0's clock. */
 #pragma once
 
@@ -28,10 +28,21 @@
 
 struct trace;
 
+/* The links between ranks by level, from the innermost outward, with a rank's rate each way: those of a cluster's file
+ * (lib/cost/cluster.h). n 0: no file is known. Then a link lies in a node or between nodes, and has no rate.
+ * host_bytes_per_s: between a rank's memory and its host's; 0: unknown. rails: level 1 joins rank k of every node. */
+enum { MAX_TRACE_LEVELS = 8 };
+struct trace_links {
+    int n;
+    bool rails;
+    double host_bytes_per_s;
+    struct trace_level { char name[16]; int64_t ranks; double bytes_per_s; } level[MAX_TRACE_LEVELS];
+};
+
 /** Allocate the spans of n_steps >= 1 steps of an opened run (borrowed). *out is NULL after an error. The call can fail
- *  on one rank alone, so the caller must let the ranks agree (fail_agree).
+ *  on one rank alone, so the caller must let the ranks agree (fail_agree). @param links copied; NULL: none are known
  *  @errors E_MEMORY  @collective{none} */
-enum status trace_create(struct run *, int64_t n_steps, struct trace **out);
+enum status trace_create(struct run *, int64_t n_steps, const struct trace_links *links, struct trace **out);
 void trace_destroy(struct trace **);
 /** The bytes of this rank's memory for spans. */
 int64_t trace_room_bytes(const struct trace *);
@@ -49,6 +60,7 @@ struct trace_memory { double time_s; int64_t bytes; int32_t role, step; };
 struct trace_rank {
     struct mesh_place place;
     char host[64];
+    int node;                            /* comm_node */
     double offset_s, uncertainty_s;      /* rank 0's clock minus this rank's at trace_start, and its largest error */
     int64_t dropped;                     /* spans dropped for lack of room; if not 0, the trace has holes */
     int64_t planned[N_ROLES], planned_host[N_ROLES];
@@ -67,6 +79,7 @@ struct trace_data {
     double start_s, end_s;               /* the first start and the last end of all spans */
     int64_t first_step, n_steps;         /* the recorded steps, counted from 0 */
     int n_chunks;                        /* of the model, on each rank */
+    struct trace_links links;            /* as rank 0 has them */
 };
 
 /** Send every rank's spans to rank 0 of the mesh; after stop. @collective{mesh} @errors E_MEMORY, E_COMM, E_TIMEOUT */
@@ -94,3 +107,13 @@ struct trace_bubble trace_bubble(const struct trace_data *);
 /** Write the file: Trace Event Format (JSON object form), which ui.perfetto.dev and chrome://tracing open.
  *  docs/trace.md describes its content. @errors E_IO with path and reason  @collective{none} */
 enum status trace_write(const struct trace_data *, const struct plan *, const char *path);
+
+/* ---- a run's steps, phases, actions and rows as NVTX ranges (lib/base/nvtx.h), with the names of a trace ---- */
+struct trace_nvtx;
+
+/** From now on each step of the opened run (borrowed) is a range, with nested ranges for its phases, actions and rows.
+ *  A range shows the host's time, in which the host queues a GPU's work. Collectives do not nest, and have no ranges.
+ *  Cannot be used together with a trace, because both need the run's recorder.  @errors E_MEMORY  @collective{none} */
+enum status trace_nvtx_begin(struct run *, struct trace_nvtx **out);
+/** Call before run_destroy. Does nothing if the pointer is NULL. */
+void trace_nvtx_end(struct trace_nvtx **);

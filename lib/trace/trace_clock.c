@@ -10,7 +10,7 @@
  * offset is measured before and after the recording, and interpolated in between.
  *
  * Source: Cristian, "Probabilistic clock synchronization", 1989; Mills, RFC 5905 (NTP) takes the same minimum. */
-#include "lib/trace/trace_clock.h"
+#include "lib/trace/trace_state.h"
 
 #include "lib/comm/comm_request.h"
 

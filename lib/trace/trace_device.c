@@ -9,14 +9,14 @@
  *
  *   sent <= event <= back      host time of the event = (sent + back) / 2,    |error| <= (back - sent) / 2
  *
- * A line through the two measurements converts times, as for the clocks of two ranks (trace_clock.h).
+ * A line through the two measurements converts times, as for the clocks of two ranks (trace_clock.c).
  *
  * What breaks: reading an event that is still in flight, such as that of a collective for which the next step waits.
  * Also the order of spans: a collective in its own stream can begin later than rows that were queued after it. */
 #include "lib/trace/trace_device.h"
 
 #include "lib/comm/comm.h"
-#include "lib/trace/trace_clock.h"
+#include "lib/trace/trace_state.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -13,7 +13,7 @@ struct header {
     char host[64];
     double offset_s, uncertainty_s;
     int64_t dropped, planned[N_ROLES], planned_host[N_ROLES], text_bytes;
-    int32_t n_spans, n_memory, n_names, n_steps, n_params;
+    int32_t n_spans, n_memory, n_names, n_steps, n_params, node;
 };
 
 struct parcel { struct header header; struct span *spans; struct trace_memory *memory; char *text; };
@@ -26,13 +26,51 @@ static void parcel_fini(struct parcel *p) {
 }
 
 /* ---- packing this rank's data ---- */
+static const struct tape *tape_of(const struct run *r, const struct span *s) {
+    return &r->chunks[s->chunk].tapes[r->schedule.actions[s->action].kind];
+}
+
+/* The other end of a message, and the bytes of a copy: the table says them, so the step need not. */
+static void complete(const struct run *r, struct span *s) {
+    if (s->kind == SPAN_ACTION && !action_is_compute((enum action_kind)s->what)) {
+        struct hop peer = schedule_hop(&r->schedule, &r->schedule.actions[s->action]);
+        s->id = peer.rank, s->row = peer.chunk;
+    }
+    if (s->kind == SPAN_ROW && (s->what == ROW_PARK || s->what == ROW_UNPARK))
+        s->bytes = (double)r->chunks[s->chunk].values[tape_of(r, s)->rows[s->row].in[0]].bytes;
+}
+
+/* Copies between two rows that run as one kernel have no spans of their own. What the kernel needs has been awaited
+ * when it begins; what it has made is copied when it ends. @return their number */
+static int copies_between(const struct run *r, struct span s, struct span *out) {
+    int n = 0;
+    if (s.kind != SPAN_ROW || s.other < 0) return 0;
+    const struct row *rows = tape_of(r, &s)->rows;
+    for (int i = s.row + 1; i < s.row + rows[s.row].joined - 1; i++) {
+        if (!row_kind_is_copy(rows[i].kind)) continue;
+        if (out) {
+            double at_s = rows[i].kind == ROW_COPIED ? s.start_s : s.end_s;
+            out[n] = s;
+            out[n].what = (uint8_t)rows[i].kind, out[n].id = rows[i].id, out[n].row = i, out[n].other = -1;
+            out[n].start_s = out[n].end_s = at_s;
+        }
+        n++;
+    }
+    return n;
+}
+
 static enum status pack_spans(const struct trace *t, struct parcel *p) {
-    int n = t->spans.n;
+    int n = t->spans.n, at = 0;
+    for (int i = 0; i < t->spans.n; i++) n += copies_between(t->run, t->spans.span[i], NULL);
     p->spans = malloc(((size_t)n + 1) * sizeof *p->spans);
     if (!p->spans) return FAIL(E_MEMORY, "no memory for a copy of %d spans; record fewer steps", n);
+    for (int i = 0; i < t->spans.n; i++) {
+        p->spans[at++] = t->spans.span[i];
+        at += copies_between(t->run, t->spans.span[i], &p->spans[at]);
+    }
     for (int i = 0; i < n; i++) {
         struct span *s = &p->spans[i];
-        *s = t->spans.span[i];
+        complete(t->run, s);
         s->start_s = clock_at_rank_0(&t->before, &t->after, s->start_s);
         s->end_s = clock_at_rank_0(&t->before, &t->after, s->end_s);
         if (s->wait_s != 0) s->wait_s = clock_at_rank_0(&t->before, &t->after, s->wait_s);
@@ -67,8 +105,7 @@ static void sample(struct samples *to, const struct span *at, const int64_t aliv
 
 /* For a pair of rows that ran as one kernel, take the maximum over both rows and the rows between them. */
 static void sample_row(struct samples *to, const struct trace *t, const struct span *s) {
-    const struct run *r = t->run;
-    const struct tape *tape = &r->chunks[s->chunk].tapes[r->schedule.actions[s->action].kind];
+    const struct tape *tape = tape_of(t->run, s);
     const struct memory_point *point = &t->timeline.points[t->timeline.first[s->action]];
     int64_t alive[N_ROLES];
     memcpy(alive, point[s->row].alive, sizeof alive);
@@ -99,7 +136,7 @@ static enum status pack(const struct trace *t, struct parcel *p) {
     double device_s = t->device ? trace_device_uncertainty_s(t->device) : 0;
     p->header = (struct header){.place = r->mesh.place, .offset_s = t->before.offset_s,
                                 .uncertainty_s = device_s + (before_s > after_s ? before_s : after_s),
-                                .dropped = t->spans.dropped};
+                                .dropped = t->spans.dropped, .node = comm_node(comm_world_rank())};
     comm_host_name(p->header.host, sizeof p->header.host);
     memcpy(p->header.planned, r->memory.bytes[TIER_DEVICE], sizeof p->header.planned);
     memcpy(p->header.planned_host, r->memory.bytes[TIER_HOST], sizeof p->header.planned_host);
@@ -146,7 +183,7 @@ static enum status receive(const struct group *g, int rank, struct parcel *p) {
 static enum status unpack(struct parcel *p, struct trace_rank *out) {
     const struct header *h = &p->header;
     *out = (struct trace_rank){.place = h->place, .offset_s = h->offset_s, .uncertainty_s = h->uncertainty_s,
-                               .dropped = h->dropped, .n_spans = h->n_spans,
+                               .dropped = h->dropped, .node = h->node, .n_spans = h->n_spans,
                                .n_memory = h->n_memory, .n_names = h->n_names, .n_steps = h->n_steps,
                                .n_params = h->n_params, .spans = p->spans, .memory = p->memory, .text = p->text};
     memcpy(out->host, h->host, sizeof out->host);
@@ -192,7 +229,7 @@ enum status trace_gather(struct trace *t, struct trace_data *out) {
     const struct group *g = t->run->mesh.group[AXIS_MESH];
     struct parcel mine = {0};
     *out = (struct trace_data){.first_step = t->first_step, .n_steps = t->run->n_step - t->first_step,
-                                .n_chunks = t->run->program.n_chunks};
+                                .n_chunks = t->run->program.n_chunks, .links = t->links};
     enum status status = fail_agree(g, pack(t, &mine));
     if (status == OK) status = pass_all(g, &mine, out);
     parcel_fini(&mine);

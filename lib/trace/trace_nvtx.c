@@ -1,9 +1,8 @@
 /* The recorder's spans (lib/base/span.h) of a step nest, so an array of DEPTH spans is enough: a span that ends frees
  * its element for the next span. */
-#include "lib/trace/trace_nvtx.h"
+#include "lib/trace/trace_state.h"
 
 #include "lib/base/nvtx.h"
-#include "lib/trace/trace_state.h"
 #include <stdio.h>
 #include <stdlib.h>
 

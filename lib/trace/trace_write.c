@@ -5,7 +5,7 @@
  * goes to the first lane of its group ("dp", "dp 2", ...) that has no other collective in flight.
  *
  * Source: Trace Event Format, the Chromium project; ui.perfetto.dev reads it. */
-#include "lib/trace/trace.h"
+#include "lib/trace/trace_state.h"
 
 #include "lib/base/grow.h"
 #include "lib/base/output.h"
@@ -24,6 +24,7 @@ struct writer {
     const struct trace_data *data;
     const struct plan *plan;
     const struct trace_rank *rank;       /* the rank that is being written */
+    struct trace_sent *sent;
     int pid;
     bool comma;
     int error;                           /* errno of the first failure; later failures, and fclose, may set another
@@ -35,7 +36,7 @@ struct writer {
 
 /* ---- pieces of events ---- */
 static int64_t ns_of(const struct writer *w, double time_s) {
-    return (int64_t)((time_s - w->data->start_s) * 1e9 + 0.5);
+    return trace_ns(time_s - w->data->start_s);
 }
 static void print_us(FILE *f, int64_t ns) { fprintf(f, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000)); }
 
@@ -120,20 +121,12 @@ static void write_comm(struct writer *w, const struct span *s) {
 }
 
 /* ---- messages: an arrow from the send to the receive ---- */
-/* The message's id, equal at both ends: it encodes step, direction, boundary of stages, microbatch and pipeline. */
-static int64_t message_of(const struct writer *w, const struct span *s) {
-    const struct mesh_place *p = &w->rank->place;
-    bool backward = s->what == SEND_B || s->what == RECV_B, above = s->what == SEND_F || s->what == RECV_B;
-    int64_t stage = (int64_t)s->chunk * p->n.pp + p->rank.pp, boundary = above ? stage : stage - 1;
-    int64_t id = ((s->step - w->data->first_step) * 2 + backward) * w->plan->mesh.pp * w->data->n_chunks + boundary;
-    return (id * w->plan->n_microbatches + s->microbatch) * (plan_ranks(w->plan) / p->n.pp) + mesh_colour(AXIS_PP, p);
-}
-
 static void write_arrow(struct writer *w, const struct span *s) {
     bool sends = s->what == SEND_F || s->what == SEND_B;
     int64_t start = ns_of(w, s->start_s), end = ns_of(w, s->end_s);
     begin_event(w, sends ? "s" : "f", "message", LANE_PIPELINE);
-    fprintf(w->f, ",\"cat\":\"pipeline\",\"id\":%" PRId64 "%s", message_of(w, s), sends ? "" : ",\"bp\":\"e\"");
+    fprintf(w->f, ",\"cat\":\"pipeline\",\"id\":%" PRId64 "%s", trace_message(w->data, w->plan, w->rank, s),
+            sends ? "" : ",\"bp\":\"e\"");
     print_time(w, "ts", sends || end == start ? start : end - 1);    /* must lie inside of its span */
     fputc('}', w->f);
 }
@@ -172,6 +165,31 @@ static void write_counter(struct writer *w, const char *where, enum role role, d
     fprintf(w->f, ",\"args\":{\"bytes\":%" PRId64 "}}", bytes);
 }
 
+/* ---- links ---- */
+static void write_rate(struct writer *w, const struct link_rate *r) {
+    double full = trace_link_bytes_per_s(w->data, r->link);
+    const char *link = trace_link_name(w->data, r->link);
+    char name[64];
+    snprintf(name, sizeof name, "link %s", link);
+    begin_event(w, "C", name, 0);
+    print_time(w, "ts", r->at_ns);
+    fprintf(w->f, ",\"args\":{\"bytes_per_s\":%.17g}}", r->bytes_per_s);
+    if (full <= 0) return;
+    snprintf(name, sizeof name, "link %s share", link);
+    begin_event(w, "C", name, 0);
+    print_time(w, "ts", r->at_ns);
+    fprintf(w->f, ",\"args\":{\"percent\":%.6g}}", 100 * r->bytes_per_s / full);
+}
+
+static void write_links(struct writer *w) {
+    int n = 0;
+    struct link_message *messages = trace_sent_by(w->sent, w->pid, &n);
+    struct link_rate *rates = link_rates(messages, n, &n);
+    for (int i = 0; i < n; i++) write_rate(w, &rates[i]);
+    free(rates);
+    free(messages);
+}
+
 static void write_rank(struct writer *w) {
     const struct trace_rank *r = w->rank;
     memset(w->n_lanes, 0, sizeof w->n_lanes);
@@ -184,6 +202,7 @@ static void write_rank(struct writer *w) {
         if (r->planned_host[role] > 0)
             write_counter(w, "host memory", role, r->n_spans ? r->spans[0].start_s : w->data->start_s,
                           r->planned_host[role]);
+    write_links(w);
 }
 
 /* ---- the file's description of the run ---- */
@@ -219,6 +238,15 @@ static json_t *ranks_json(const struct trace_data *d) {
     return ranks;
 }
 
+/* The rates that shares are parts of: {"node": bytes per second, ...}, of the cluster's file. */
+static json_t *links_json(const struct trace_data *d) {
+    json_t *o = json_object();
+    for (int l = 0; l < trace_n_links(d) + 2; l++)
+        if (trace_link_bytes_per_s(d, l) > 0)
+            json_object_set_new(o, trace_link_name(d, l), json_real(trace_link_bytes_per_s(d, l)));
+    return o;
+}
+
 static json_t *about_json(const struct trace_data *d, const struct plan *p) {
     struct trace_bubble b = trace_bubble(d);
     json_t *about =
@@ -233,6 +261,7 @@ static json_t *about_json(const struct trace_data *d, const struct plan *p) {
                   "bytes alive by the plan when a row begins; planned_bytes, which is allocated, is more by what "
                   "packing wastes",
                   "ranks", ranks_json(d));
+    if (about) json_object_set_new(about, "link_bytes_per_s", links_json(d));
     for (int k = 0; about && k < N_DIMS; k++) json_object_set_new(about, mesh_dim_name(k), json_integer(p->mesh.at[k]));
     return about;
 }
@@ -250,11 +279,13 @@ static void write_all(struct writer *w) {
     note_error(w, json_dumpf(about, w->f, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0);
     json_decref(about);
     fputs(",\"traceEvents\":[", w->f);
+    w->sent = trace_sent_create(w->data, w->plan);
     for (w->pid = 0; w->pid < w->data->n_ranks && !w->error; w->pid++) {
         w->rank = &w->data->ranks[w->pid];
         write_rank(w);
         note_error(w, ferror(w->f) != 0);
     }
+    trace_sent_destroy(&w->sent);
     fputs("\n]}\n", w->f);
     note_error(w, ferror(w->f) != 0);
 }
