@@ -33,8 +33,8 @@ static enum status init(struct arena *a, bool watch) {
         return FAIL(E_INTERNAL, "a plan of %" PRId64 " bytes for %s", bytes, role_name(role));
     void *memory;
     if (allocate(a, &memory) != OK)
-        return FAIL(E_MEMORY, "no room for the %" PRId64 " bytes that %s needs on %s; use a smaller micro-batch "
-                    "or more ranks (tp, pp)", bytes, role_name(role), device->name);
+        return FAIL(E_MEMORY, "%s has no room for %.1f MiB of %s; use a smaller micro-batch or more ranks (tp, pp)",
+                    device->name, (double)bytes / (1 << 20), role_name(role));
     a->base = memory;
     if (!watch) return OK;
     enum status status = device->fill(device, a->base, ARENA_CANARY, held_bytes(a));

@@ -72,6 +72,10 @@ struct device {
 /** The host itself: plain memory, OpenMP threads. Static; never destroyed. */
 const struct device *device_cpu(void);
 
+/** Do `ranks` processes of `bytes` each fit into this host's memory with its swap, or into its container's? If not, the
+ *  system would kill one of them in the middle of a step. @errors E_MEMORY @collective{none} */
+enum status device_cpu_room(int64_t bytes, int ranks);
+
 /** The CUDA device `index` of this process. The first call opens it, and later calls return the same one. NULL out:
  *  only check that it can be opened. @errors E_DEVICE: no driver, no such GPU, or this build has no CUDA (with the
  *  remedy) */

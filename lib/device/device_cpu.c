@@ -2,11 +2,35 @@
 #include "lib/device/device.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 enum { PAGE_BYTES = 4096, HUGE_PAGE_BYTES = 2 << 20 };
+
+/* A container's limit, the host's memory where it has none */
+static double container_bytes(const char *path, double bytes) {
+    double limit;
+    FILE *f = fopen(path, "r");
+    if (f && fscanf(f, "%lf", &limit) == 1 && limit < bytes) bytes = limit;
+    if (f) fclose(f);
+    return bytes;
+}
+
+enum status device_cpu_room(int64_t bytes, int ranks) {
+    static const double gib = 1 << 30;
+    struct sysinfo s;
+    double needed = (double)bytes * ranks;
+    if (sysinfo(&s) != 0) return OK;
+    double has = container_bytes("/sys/fs/cgroup/memory.max", (double)s.totalram * s.mem_unit);
+    has = container_bytes("/sys/fs/cgroup/memory/memory.limit_in_bytes", has) + (double)s.totalswap * s.mem_unit;
+    if (needed <= has) return OK;
+    return FAIL(E_MEMORY, "%d rank%s of this host need%s %.1f GiB, and its memory is %.1f GiB; use a smaller model or "
+                "more hosts (--zero, --recompute and --precision bf16 save memory; `show memory` lists it)",
+                ranks, ranks == 1 ? "" : "s", ranks == 1 ? "s" : "", needed / gib, has / gib);
+}
 
 /* Ask for pages of 2 MB. Kernels walk through tensors row by row, and a row is a page of 4 KB or more, so that much of
  * their time would go into looking up addresses. If the system has no such pages, only the speed changes. */

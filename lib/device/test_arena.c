@@ -106,13 +106,18 @@ TEST(test_refusals_name_role_bytes_and_remedy) {
     struct device full = *device_cpu();
     full.name = "full", full.allocate = no_memory;
     struct arena a;
-    assert_fails(arena_init(&a, &full, ROLE_ACT, 123456, true), E_MEMORY, "123456 bytes", "act", "full", "micro-batch");
+    assert_fails(arena_init(&a, &full, ROLE_ACT, 123456, true), E_MEMORY, "full has no room for 0.1 MiB of act",
+                 "micro-batch");
     arena_fini(&a); /* allowed after a failure */
     assert_fails(arena_init(&a, device_cpu(), ROLE_COMM, -1, true), E_INTERNAL, "-1 bytes", "comm");
     void *memory;
     assert_fails(device_cpu()->allocate(device_cpu(), INT64_MAX / 2, &memory), E_MEMORY, "refused",
                  "4611686018427387903");
     assert_null(memory);
+    assert_ok(device_cpu_room(1 << 20, 1));
+    assert_fails(device_cpu_room(INT64_C(1) << 50, 1), E_MEMORY, "1 rank of this host needs 1048576.0 GiB",
+                 "more hosts");
+    assert_fails(device_cpu_room(INT64_C(1) << 30, 1 << 20), E_MEMORY, "1048576 ranks of this host need 1048576.0 GiB");
 }
 
 TEST(test_cpu_copies_and_fills) {

@@ -186,6 +186,9 @@ enum status run_create(struct run *r, const struct recipe *recipe, const struct 
     if (here.threads == 0) here.threads = omp_get_max_threads();
     enum status status = run_compile(r, recipe, &here, rank, NULL, NULL);
     if (status == OK) status = run_check_memory(r);
+    int64_t bytes = roles_total(r->memory.bytes[TIER_HOST]);
+    if (plan->device == PLAN_DEVICE_CPU) bytes += roles_total(r->memory.bytes[TIER_DEVICE]);
+    if (status == OK) status = device_cpu_room(bytes, plan_ranks(plan) == 1 ? 1 : comm_local_size());
     TRY(fail_agree(group_world(), status));
     TRY(make_mesh(r, plan));
     status = furnish(r, watch);
