@@ -26,7 +26,7 @@ static MPI_Comm tensor, data, pipeline, tie;
 void fail(const char *format, ...) {
     va_list rest;
     va_start(rest, format);
-    fprintf(stderr, "[rank %d/%d] ", grid.rank, grid.n);
+    if (grid.n) fprintf(stderr, "[rank %d/%d] ", grid.rank, grid.n);
     vfprintf(stderr, format, rest);
     fputc('\n', stderr);
     va_end(rest);

@@ -66,8 +66,8 @@ enum status check_recordings(const char *run, const char *reference, struct chec
     TRY(recording_open(reference, &k->reference));
     if (!json_is_array(json_object_get(k->reference.head, "order")))
         return FAIL(E_DATA,
-                    "%s is a recording, and no reference: it does not say in which order tensors are made; give one "
-                    "that oracle record made of a single rank in fp64",
+                    "%s is a recording, and no reference: it does not say in which order tensors are made; give the "
+                    "run first and the reference second, which oracle record makes of a single rank in fp64",
                     reference);
     TRY(check_order(reference, json_object_get(k->reference.head, "order")));
     TRY(scale_read(reference, k->run.dtype, &k->scale));

@@ -4,6 +4,7 @@
 # A shell for the commands of a lesson: LESSON=07. Their files go to $WORK; Open MPI may run as root.
 lesson:
 	@case "$$LESSON" in [0-9][0-9]) ;; *) echo 'which lesson? make lesson LESSON=07' >&2; exit 2 ;; esac; \
+	[ -d lessons/$$LESSON-* ] || { echo "there is no lesson $$LESSON; ls lessons" >&2; exit 2; }; \
 	export WORK=build/lessons/$$LESSON OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; mkdir -p "$$WORK"; \
 	echo "a shell for lesson $$LESSON: files go to $$WORK; exit leaves it"; \
 	unset LESSON MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES; bash || :

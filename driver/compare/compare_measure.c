@@ -34,7 +34,7 @@ static void add_ledgers(struct tally *t, const struct mesh *mesh, double factor)
 static void tell_progress(const struct run *r, double *told_s) {
     if (!comm_is_rank_0() || clock_s() - *told_s < 15) return;
     *told_s = clock_s();
-    log_info("step %" PRId64 "/%" PRId64, r->n_step, r->plan.steps);
+    log_info("measuring: step %" PRId64 "/%" PRId64, r->n_step, r->plan.steps);
 }
 
 /* Recording begins and ends between two steps, and the bytes and waits of begin and end are not counted. */

@@ -69,7 +69,7 @@ static enum status read_request(struct request *q, int argc, char **argv) {
 static enum status make_folder(const char *path) {
     if (mkdir(path, 0777) == 0) return OK;
     return FAIL(E_IO, "cannot make %s: %s%s", path, strerror(errno),
-                errno == EEXIST ? "; give --out a new folder, or remove it" : "");
+                errno == EEXIST ? "; give --out a new folder, or remove it" : "; give --out a folder that can be made");
 }
 
 static enum status record(int argc, char **argv) {

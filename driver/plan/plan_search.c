@@ -153,7 +153,7 @@ static void print_text(const struct answer *a) {
     printf("%s\n%s%s\n",
            s->n_best ? "\nwhy others lose: the best with each choice against the fastest of all, and the largest "
                        "differences of its time;"
-                     : "nothing fits; with each choice one of few bytes (others were cut by a bound);",
+                     : "nothing fits; with each choice a layout of little memory, and what it takes;",
            "block:N and uneven stages are tried for the list alone",
            a->asked->plan.seq < 16384 && !(a->fixed >> DECIDE_CP & 1) ? ", cp only for sequences of 16384 and more"
                                                                       : "");

@@ -34,8 +34,8 @@ static enum status settle_world(struct plan *p, int world) {
     if (*dp == 0 && world > 0) {
         if (fmod(world, n) != 0)
             return FAIL(E_CONFIG,
-                        "%s needs a multiple of %.0f ranks, and there are %d; start that many, or use smaller sizes",
-                        mesh_sizes_text(&p->mesh, text, sizeof text), n, world);
+                        "%s needs a multiple of %.0f ranks, and there are %d; use `trivium launch -n %.0f`",
+                        mesh_sizes_text(&p->mesh, text, sizeof text), n, world, n);
         *dp = world / (int64_t)n;
     }
     for (int d = 0; d < N_DIMS; d++)

@@ -38,11 +38,15 @@ def make(*arguments):
     env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     command = [os.environ.get("MAKE", "make"), "-j", str(os.cpu_count() or 1), "--no-print-directory",
                *shlex.split(settings), *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT,
-                          text=True, errors="replace")
-    if done.returncode != 0:
-        raise Trouble("the project does not build:\n" + "\n".join(done.stdout.splitlines()[-15:]))
+    with subprocess.Popen(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace") as process:
+        try:
+            said, _ = process.communicate(timeout=5)
+        except subprocess.TimeoutExpired:
+            print("make builds the project first: minutes, once", file=sys.stderr, flush=True)
+            said, _ = process.communicate()
+    if process.returncode != 0:
+        raise Trouble("the project does not build:\n" + "\n".join(said.splitlines()[-15:]))
 
 
 MADE = set()                 # what this process has made, which need not be asked for again
