@@ -282,14 +282,21 @@ static struct llama_said said_of(const struct checkpoint_model *m, const struct 
     return s;
 }
 
+/* null stands for the family's own scaling, if it has one. */
+static json_t *scaling_json(const struct rope_rule *rope, const struct llama_family *f) {
+    bool must_be_said = rope->scaling == ROPE_UNSCALED && f->scaling;
+    return must_be_said ? json_pack("{s:s, s:f}", "rope_type", "default", "rope_theta", rope->theta)
+                        : hf_rope_json(rope);
+}
+
 static json_t *config_json(const struct checkpoint_model *m, enum dtype dtype, const struct rope_rule *rope) {
     const struct row *row = row_of_model(m);
     const struct llama_family *f = row->family;
     struct llama_said s = said_of(m, f);
     json_t *config = json_pack("{s:[s], s:s, s:f, s:o, s:s, s:b, s:s}", "architectures", f->architecture, "model_type",
-                               row->type, "rope_theta", rope->theta, "rope_scaling", hf_rope_json(rope), "hidden_act",
-                               hf_activation_name(m, "silu"), "tie_word_embeddings", !m->untied, "torch_dtype",
-                               hf_config_dtype(dtype));
+                               row->type, "rope_theta", rope->theta, "rope_scaling", scaling_json(rope, f),
+                               "hidden_act", hf_activation_name(m, "silu"), "tie_word_embeddings", !m->untied,
+                               "torch_dtype", hf_config_dtype(dtype));
     config = hf_keys_write(&hf_keys_sizes, &s, config);
     config = hf_keys_write(f->keys, &s, config);
     config = config ? moe_hf_write(config, m, f) : NULL;
