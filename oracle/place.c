@@ -1,43 +1,8 @@
 #include "oracle/place.h"
 
 #include "lib/base/integer.h"
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-int64_t box_n(const struct box *b) {
-    int64_t n = 1;
-    for (int a = 0; a < b->n_axes; a++) n *= b->n[a];
-    return n;
-}
-int64_t box_whole_n(const struct box *b) {
-    int64_t n = 1;
-    for (int a = 0; a < b->n_axes; a++) n *= b->of[a];
-    return n;
-}
-struct box box_whole(const struct box *b) {
-    struct box whole = {.n_axes = b->n_axes};
-    for (int a = 0; a < b->n_axes; a++) whole.of[a] = whole.n[a] = b->of[a];
-    return whole;
-}
-
-int64_t box_place(const struct box *b, int64_t i) {
-    int64_t place = 0, stride = 1;
-    for (int a = b->n_axes - 1; a >= 0; i /= b->n[a], stride *= b->of[a--])
-        place += (b->first[a] + i % b->n[a]) * stride;
-    return place;
-}
-
-const char *box_text(const struct box *b, char out[BOX_TEXT_MAX]) {
-    int n = snprintf(out, BOX_TEXT_MAX, "(");
-    for (int a = 0; a < b->n_axes; a++) {
-        bool all = b->first[a] == 0 && b->n[a] == b->of[a];
-        n += snprintf(out + n, BOX_TEXT_MAX - (size_t)n, "%s%" PRId64, a ? ", " : "", b->n[a]);
-        if (!all) n += snprintf(out + n, BOX_TEXT_MAX - (size_t)n, "/%" PRId64 "@%" PRId64, b->of[a], b->first[a]);
-    }
-    strcpy(out + n, ")");
-    return out;
-}
 
 /* ---- taking apart ---- */
 /* Local elements [first, first + n) along each axis of the held shape. */
@@ -47,7 +12,7 @@ struct placing {
     const struct published *row;
     const struct shape *held;
     int layer;
-    int n_groups, group[THEIR_AXES][MAX_AXES], size[THEIR_AXES];     /* published axes: indices of our axes */
+    int n_groups, group[BOX_AXES][MAX_AXES], size[BOX_AXES];     /* published axes: indices of our axes */
     bool chooses[MAX_AXES];                                          /* our axes that are in no published axis */
     place_visit *visit;
     void *self;

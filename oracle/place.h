@@ -10,23 +10,11 @@
  *   (2, J, D, C)    keys and values are a tensor each */
 #pragma once
 
+#include "lib/base/box.h"
 #include "lib/device/tensor.h"
 #include "lib/base/status.h"
 #include "lib/run/published.h"
 #include <stdint.h>
-
-enum { THEIR_AXES = 4 };
-
-/* A box of a published tensor: along each axis `n` elements from `first`, of a whole of `of`. */
-struct box { int n_axes; int64_t of[THEIR_AXES], first[THEIR_AXES], n[THEIR_AXES]; };
-int64_t box_n(const struct box *);
-int64_t box_whole_n(const struct box *);
-struct box box_whole(const struct box *);
-/** The index, in the whole tensor, of the box's i-th element; both row-major. */
-int64_t box_place(const struct box *, int64_t i);
-/** "(8, 2/4@2)": its shape, and of an axis of which it has a part: elements/all@first. @return out */
-enum { BOX_TEXT_MAX = THEIR_AXES * 64 + 8 };
-const char *box_text(const struct box *, char out[BOX_TEXT_MAX]);
 
 /* A box, and its elements' places in the rank's array: nested loops over the counts, the last innermost, from
  * `offset`. */

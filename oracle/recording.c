@@ -91,8 +91,8 @@ static enum status read_place(const struct safetensors *f, const char *path, con
     struct box *b = &p->box;
     p->parts = 1;
     b->n_axes = e->n_axes ? e->n_axes : 1;
-    if (e->n_axes > THEIR_AXES)
-        return FAIL(E_FORMAT, "%s: %.80s has %d axes; the limit is %d", path, e->name, e->n_axes, THEIR_AXES);
+    if (e->n_axes > BOX_AXES)
+        return FAIL(E_FORMAT, "%s: %.80s has %d axes; the limit is %d", path, e->name, e->n_axes, BOX_AXES);
     for (int a = 0; a < b->n_axes; a++) b->n[a] = b->of[a] = e->n_axes ? e->shape[a] : 1;
     if (!text) return OK;
     json_t *place = json_loads(text, 0, NULL), *first = json_object_get(place, "first");
