@@ -6,6 +6,7 @@
 #include "driver/recipe.h"
 #include "lib/run/run.h"
 #include "models/llama/llama.h"
+#include "pp/pp.h"
 #include "recompute/recompute.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -243,6 +244,10 @@ TEST(test_a_bias_that_cannot_move_is_refused) {
     grad_options(&p)->codec = CODEC_INT8;
     assert_fails(compiled(p, NULL, 0), E_CONFIG, "router-bias-rate=0.05", "grad-codec=int8",
                  "use grad-codec none");
+    grad_options(&p)->codec = CODEC_NONE;
+    p.mesh.dp = 1, p.mesh.pp = 2, p.micro_batch = 1, pp_options(&p)->schedule = SCHEDULE_ZB_2P;
+    plan_set_word(&p, "optim-sync", "validate", 0);
+    assert_fails(compiled(p, NULL, 0), E_CONFIG, "optim-sync=validate", "use optim-sync wait");
     set_rate(&dense, 0.05);
     assert_fails(compiled(dense, NULL, 0), E_CONFIG, "router-bias-rate=0.05", "arch=gpt", "router-scores sigmoid");
     p = softmax_plan();
@@ -259,10 +264,10 @@ static void try_settled(struct tally *t, struct plan p) {
     t->failed += !layout_is_serial(&p, settled, t->reference);
 }
 
-/* By SGD, as in tests/test_optimizers.c: no small divisor enlarges a rounding. Offload is refused. */
+/* By SGD, as in tests/test_optimizers.c: no small divisor enlarges a rounding. Offload and optim-sync validate are refused. */
 static void try_moved(struct tally *t, struct plan p) {
     struct difference d = {0};
-    plan_set_word(&p, "offload", "none", 0);
+    plan_set_word(&p, "offload", "none", 0), plan_set_word(&p, "optim-sync", "wait", 0);
     enum status status = plan_settle(&p, comm_world_size());
     if (status == OK) status = layout_compare(&p, t->reference, &d);
     bool ok = agree_all(status == OK && d.loss < 1e-12 && d.norm < 1e-12 && d.grad < 1e-12 && d.weight < 1e-12 &&
