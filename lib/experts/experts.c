@@ -63,6 +63,34 @@ static int hidden_units(struct builder *b, const struct experts *e, enum activat
 /* @return the last step's second output */
 static int second_output(const struct builder *b) { return b->p->steps[b->p->n_steps - 1].out[1]; }
 
+/* ---- a program that is built ---- */
+
+static bool is_routing(const struct step *s) { return s->op == &op_moe_route || s->op == &op_moe_route_biased; }
+
+static struct step pack_of(struct program *p, const struct step *route) {
+    const char *block = p->blocks[route->block].name;
+    struct step s = *route;
+    s.op = &op_moe_pack, s.in[0] = route->out[1], s.n_in = 1, s.n_weight = 0, s.n_out = 2;
+    s.out[0] = program_add_slot(p, block, "pack"), s.out[1] = program_add_slot(p, block, "pack.counts");
+    return s;
+}
+
+void experts_pack(struct program *p) {
+    struct step pack = {.op = NULL};
+    for (int i = 0; i < p->n_steps; i++) {
+        struct step *s = &p->steps[i];
+        if (s->op->rule == RULE_MOE && s->moe.packed) return;
+        if (s->op->rule == RULE_MOE) s->moe.packed = true;
+        if (s->op == &op_moe_dispatch || s->op == &op_moe_combine) s->in[1] = pack.out[0];
+        if (s->op == &op_expert_linear || s->op == &op_expert_bias) s->in[s->n_in++] = pack.out[1];
+        if (!is_routing(s)) continue;
+        pack = pack_of(p, s);
+        program_insert(p, ++i, &pack);
+    }
+}
+
+/* ---- building ---- */
+
 /* Add `slot` to the inputs of the last step. @return out */
 static int also_reads(struct builder *b, int slot, int out) {
     struct step *s = &b->p->steps[b->p->n_steps - 1];

@@ -24,3 +24,7 @@ struct experts {
  *  expert's output matrix.
  *  @return the slot of the experts' weighted sum (B,T,C) */
 int build_experts(struct builder *, const struct experts *, int h, enum activation, double down_std);
+
+/** Change a program's steps of experts to those of --moe-packed on. They are not packed yet, and no ep has sharded
+ *  them. */
+void experts_pack(struct program *);

@@ -133,7 +133,7 @@ TEST(test_bert_refuses) {
     generate_plan(&p, 1);
     assert_ok(plan_settle(&p, 1));
     assert_fails(run_compile(&r, &generate_recipe, &p, 0, NULL, NULL), E_CONFIG, "arch=bert", "later tokens",
-                 "gpt, llama, mixtral or moe");
+                 "gpt, llama, mixtral, moe or gpt_oss");
     run_destroy(&r);
 }
 

@@ -16,6 +16,7 @@
  *   attention       becomes attention_cached, with a param for its cache; its H follows from qkv, already sharded by tp
  *   latents         (models/llama/mla/) are the cache themselves: the products that make keys and values of them go to
  *                   the query and to the output instead, and no head's keys and values exist (remember_latents)
+ *   experts         a token is a group by itself, and its rows are packed: it costs the k experts that it has
  *   loss            is dropped: the program ends with the logits
  *   all params      no gradient, no optimizer state, no master weight; the schedule is one forward action
  *
@@ -41,6 +42,7 @@
  * (DeepSeek-V2), section 2.1.2 (latents: the absorbed products). */
 #include "models/decode/decode.h"
 
+#include "lib/experts/experts.h"
 #include "lib/ops/attention/attention.h"
 #include "lib/ops/attention/attention_cached.h"
 #include "lib/ops/mla.h"
@@ -149,10 +151,12 @@ static void remember_keys(struct program *p) {
     }
 }
 
-/* Each token is a group by itself, with a place at each of its experts: as in training with capacity 0. */
+/* Each token is a group by itself, with a place at each of its experts: as in training with capacity 0. Packed, a token
+ * costs the k experts that it has, and not a row of zeros at each of the others. */
 static void drop_no_token(struct program *p) {
     for (int i = 0; i < p->n_steps; i++)
         if (p->steps[i].op->rule == RULE_MOE) p->steps[i].moe.group = p->steps[i].moe.places = 1;
+    experts_pack(p);
 }
 
 static void learn_nothing(struct program *p) {
@@ -189,7 +193,7 @@ static enum status refuse_later_keys(const struct plan *plan, const struct progr
         if (p->steps[i].op->rule == RULE_ATTENTION && p->steps[i].attention.mask != MASK_CAUSAL)
             return FAIL(E_CONFIG,
                         "arch=%s attends to later tokens, too, and decoding makes one token after the other; use arch "
-                        "gpt, llama, mixtral or moe",
+                        "gpt, llama, mixtral, moe or gpt_oss",
                         plan->arch->name);
     return OK;
 }

@@ -8,6 +8,29 @@ const char *decode_arch = "gpt";
 int decode_experts, decode_latents;
 static const char *qk_norm;              /* of a llama; with "all" its norms come late; NULL: none */
 
+static void set_limit(struct plan *p, double limit) {
+    void *value;
+    assert_non_null(plan_option(p, "swiglu-limit", &value));
+    *(double *)value = limit;
+}
+
+/* DeepSeek-V3's experts behind a layer without any; or GPT-OSS's, with a limit that clamps. */
+static void set_experts(struct plan *p) {
+    struct model_options *m = model_options(p);
+    bool gpt_oss = !strcmp(decode_arch, "gpt_oss");
+    m->experts = 8, m->experts_per_token = 3, m->capacity = 0, m->moe_group = 5;
+    plan_set_number(p, "expert-ffn", 20);
+    if (gpt_oss) {
+        plan_set_word(p, "attention-bias", "all", 0);
+        plan_set_number(p, "expert-bias", 1), plan_set_number(p, "router-bias", 1);
+        set_limit(p, 0.3);
+        return;
+    }
+    plan_set_word(p, "expert-layers", "de", 0), plan_set_word(p, "router-scores", "sigmoid", 0);
+    plan_set_number(p, "shared-experts", 2), plan_set_number(p, "rope-interleave", 1);
+    plan_set_number(p, "router-groups", 4), plan_set_number(p, "router-groups-per-token", 2);
+}
+
 struct plan decode_plan(int precision) {
     struct plan p = parity_plan();
     struct model_options *m = model_options(&p);
@@ -18,7 +41,7 @@ struct plan decode_plan(int precision) {
     p.precision = precision;
     p.loss_chunk = 0;
     assert_ok(recipe_arch(&p, decode_arch));
-    if (strcmp(decode_arch, "llama") != 0) return p;
+    if (!strcmp(decode_arch, "gpt")) return p;
     p.hidden = 32, p.heads = 8, m->kv_heads = 4, m->ffn = 24, m->tie = 0;
     if (decode_latents) {
         bool plain = decode_latents % 2;
@@ -30,18 +53,25 @@ struct plan decode_plan(int precision) {
     if (qk_norm) plan_set_word(&p, "qk-norm", qk_norm, 0), plan_set_number(&p, "post-norm", !strcmp(qk_norm, "all"));
     plan_set_number(&p, "window", 3);
     plan_set_word(&p, "window-layers", "fs", 0);
-    plan_set_number(&p, "attention-cap", 1);
+    plan_set_number(&p, "attention-cap", strcmp(decode_arch, "gpt_oss") != 0);
     plan_set_number(&p, "attention-sinks", 1);
+    if (strcmp(decode_arch, "llama") != 0) set_experts(&p);
     return p;
 }
 
 /* ---- a checkpoint ---- */
 
-/* Enlarge the fresh weights, so that positions, tokens and layers all change the scores. */
+/* Enlarge the fresh weights, so that positions, tokens and layers all change the scores; of experts, also the biases,
+ * which are zero. */
 void decode_enlarge(struct run *r) {
     for (int i = 0; i < r->program.n_params; i++) {
         const struct param *w = &r->program.params[i];
-        for (int64_t k = 0; w->present && w->decay && k < w->own_n; k++) ((double *)param_own_weight(w))[k] *= 6;
+        double *own = w->present ? param_own_weight(w) : NULL;
+        bool of_experts = strstr(w->name, "experts.") || strstr(w->name, "router.");
+        for (int64_t k = 0; own && k < w->own_n; k++) {
+            if (w->decay) own[k] *= 6;
+            else if (of_experts) own[k] += 0.2 * (double)((w->own_first + k) * 7 % 11 - 5) / 5;
+        }
     }
 }
 
@@ -182,8 +212,9 @@ static void prompt_of(int n, int32_t tokens[T]) {
 
 /* Checkpoint 0 is untrained, 1 is trained for a few steps. Each is made once per suite and arch. */
 enum status decode_checkpoint(int n, char step[CHECKPOINT_PATH_MAX]) {
-    static struct { int clearing; char path[CHECKPOINT_PATH_MAX]; } made[4][2];
-    int llama = strcmp(decode_arch, "llama") ? 0 : decode_latents ? 2 + decode_latents % 2 : 1;
+    static struct { int clearing; char path[CHECKPOINT_PATH_MAX]; } made[6][2];
+    int llama = !strcmp(decode_arch, "gpt") ? 0 : !strcmp(decode_arch, "moe") ? 4 : !strcmp(decode_arch, "gpt_oss") ? 5
+                : decode_latents ? 2 + decode_latents % 2 : 1;
     if (made[llama][n].clearing != test_paths_clearings())
         TRY(decode_make_checkpoint(n == 0 ? 0 : 3, n == 0 ? NULL : decode_enlarge, made[llama][n].path));
     made[llama][n].clearing = test_paths_clearings();
@@ -311,6 +342,16 @@ TEST(test_decode_of_experts_has_the_scores_of_the_whole_forward_pass) {
     assert_close(error, 0, 1e-10);
 }
 
+/* DeepSeek-V3: latents, and shared experts, sigmoids, a bias and groups. GPT-OSS: experts with biases and a clamped
+ * gate, a router's bias, sinks and windows. */
+TEST(test_decode_of_deepseek_and_gpt_oss_has_the_scores_of_the_whole_forward_pass) {
+    decode_arch = "moe", decode_latents = 12;
+    check_scores();
+    decode_arch = "gpt_oss", decode_latents = 0;
+    check_scores();
+    decode_arch = "gpt";
+}
+
 /* The cache has keys that are normed and turned. */
 TEST(test_decode_of_normed_keys_has_the_scores_of_the_whole_forward_pass) {
     static double whole[T][V], all[T][V];
@@ -354,4 +395,5 @@ TESTS(unit_test(test_decode_of_llama_has_the_scores_of_the_whole_forward_pass),
       alone_test(test_decode_of_normed_keys_has_the_scores_of_the_whole_forward_pass),
       alone_test(test_decode_of_latents_has_the_scores_of_the_whole_forward_pass),
       alone_test(test_decode_of_experts_has_the_scores_of_the_whole_forward_pass),
+      alone_test(test_decode_of_deepseek_and_gpt_oss_has_the_scores_of_the_whole_forward_pass),
       alone_test(test_decode_in_less_precise_numbers))

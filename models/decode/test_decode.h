@@ -16,7 +16,8 @@
 /* A vocabulary of 131 tokens: prime, so that with tp the last rank has a padding row. */
 enum { T = 10, V = 131, LAYERS = 2, CHANNELS = 16, HEADS = 4 };
 
-/* The model of all functions below. decode_experts 0: dense. Decoding drops no token, so training must drop none.
+/* The model of all functions below: arch gpt, llama, moe (with DeepSeek-V3's experts) or gpt_oss. decode_experts: of
+ * gpt; 0: dense. Decoding drops no token, so training must drop none.
  * decode_latents: of a llama, channels of the latent of keys and values: 12, 13 (values as wide as keys, queries
  * without a latent, scores with yarn's factor), or 0, none. */
 extern const char *decode_arch;

@@ -168,7 +168,8 @@ static enum status keep_books(const char *step, int precision, int n, struct boo
     for (int t = 0; t < n && status == OK; t++) status = decoder_read(&d, &(int32_t){t}, 1, &row);
     for (int op = 0; op < N_COMM_OPS && l; op++) bytes += l->entry[op].bytes;
     if (status == OK) status = run_measure(&r, measured);
-    sent += (double)(2 * (2 * LAYERS + 1) * r.plan.hidden);
+    int in_a_layer = strcmp(r.plan.arch->name, "gpt_oss") ? 2 : 1;   /* tp cuts shared experts, and no others */
+    sent += (double)(2 * (in_a_layer * LAYERS + 1) * r.plan.hidden);
     if (status == OK) {
         *off = (struct books){(double)(written_bytes(&r) - formula * n / T),
                               (double)(decode_cache_bytes(&r.plan) - formula),
@@ -187,9 +188,11 @@ TEST(test_decode_keeps_to_its_formulas) {
     char step[CHECKPOINT_PATH_MAX];
     double cache = 0, planned = 0, wire = 0, roles = 0;
     enum status status = OK;
-    for (int i = 0; i < 6 && agree_all(status == OK); i++) {
+    for (int i = 0; i < 10 && agree_all(status == OK); i++) {
+        static const struct { const char *arch; int latents; } models[] = {
+            {"gpt", 0}, {"llama", 12}, {"llama", 13}, {"moe", 12}, {"gpt_oss", 0}};
         struct books off = {0};
-        decode_latents = i < 2 ? 0 : 11 + i / 2, decode_arch = decode_latents ? "llama" : "gpt";
+        decode_latents = models[i / 2].latents, decode_arch = models[i / 2].arch;
         status = decode_checkpoint(0, step);
         if (agree_all(status == OK)) status = keep_books(step, precisions[i % 2], i % 2 ? 4 : T, &off);
         cache += fabs(off.cache), planned += fabs(off.planned), wire += fabs(off.wire) + off.bill, roles += off.roles;
@@ -278,6 +281,30 @@ TEST(test_decode_of_latents_does_2n_flops_a_token) {
     run_destroy(&r);
 }
 
+/* A token of a mixture costs the products of its k experts: N has these alone. A router's product is billed as what it
+ * reads and writes, without flops. */
+TEST(test_decode_of_experts_does_2n_flops_a_token) {
+    static const struct { const char *arch; int experts, latents, routers; } MODELS[] = {
+        {"gpt", 4, 0, LAYERS}, {"moe", 0, 12, LAYERS - 1}, {"gpt_oss", 0, 0, LAYERS}};
+    for (int i = 0; i < 3; i++) {
+        struct run r;
+        double attention, rest;
+        decode_arch = MODELS[i].arch, decode_experts = MODELS[i].experts, decode_latents = MODELS[i].latents;
+        struct plan p = decode_plan(PRECISION_FP32);
+        decode_arch = "gpt", decode_experts = decode_latents = 0;
+        if (i) plan_set_number(&p, "window", 0), plan_set_word(&p, "window-layers", "s", 0);
+        double width = i == 1 ? 8 * (6 + 5) : 2. * (double)(p.heads * plan_head_dim(&p));
+        p.global_batch = p.micro_batch = 3, p.prefill = 2;
+        assert_ok(plan_settle(&p, 1));
+        assert_ok(run_compile(&r, &generate_recipe, &p, 0, NULL, NULL));
+        assert_ok(count_flops(&r.program, 4, 2, &attention, &rest));
+        double products = (p.arch->flops_per_token(&p) - 6. * LAYERS * width * T) / 6;
+        double routers = (double)(MODELS[i].routers * p.hidden * model_options(&p)->experts);
+        assert_close(rest, 2 * (products - routers) * 3 * 2, 0);
+        run_destroy(&r);
+    }
+}
+
 /* DeepSeek-V2: 576 numbers of a token and layer, on any number of ranks, not 2 x 128 x 192 / tp. */
 TEST(test_decode_of_deepseek_v2_keeps_576_numbers) {
     static const struct { const char *option; int64_t value; } SIZES[] = {
@@ -338,5 +365,6 @@ TESTS(unit_test(test_sequences_draw_by_themselves), alone_test(test_decode_write
       alone_test(test_decode_never_writes_what_is_no_token), alone_test(test_decode_keeps_to_its_formulas),
       alone_test(test_decode_refuses_tokens_it_cannot_read), alone_test(test_decode_does_2n_flops_a_token),
       alone_test(test_decode_of_latents_does_2n_flops_a_token),
+      alone_test(test_decode_of_experts_does_2n_flops_a_token),
       alone_test(test_decode_of_deepseek_v2_keeps_576_numbers),
       alone_test(test_decode_refuses_other_layouts))
