@@ -73,8 +73,9 @@ BASES = {"gpt2": [(dict(GPT2, n_head=12), {}), (dict(GPT2, n_head=4), {"n_ctx": 
                             mlp_bias=True, tie_word_embeddings=True, rms_norm_eps=1e-5,
                             rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0,
                                                  original_max_position_embeddings=16)), {})],
-         "deepseek_v2": [(dict(DECODER, **LATENTS, q_lora_rank=None, rope_parameters=ROPE), {}),
-                         (dict(DECODER, **LATENTS, q_lora_rank=16, mlp_bias=True, tie_word_embeddings=True,
+         "deepseek_v2": [(dict(DECODER, **LATENTS, q_lora_rank=None, num_experts_per_tok=2, rope_parameters=ROPE), {}),
+                         (dict(DECODER, **LATENTS, q_lora_rank=16, num_experts_per_tok=2, mlp_bias=True,
+                               tie_word_embeddings=True,
                                rope_parameters=dict(ROPE, rope_type="yarn", factor=4.0, mscale=0.7, mscale_all_dim=1.2,
                                                     original_max_position_embeddings=16)), {})],
          "deepseek_v3": [(dict(DECODER, **LATENTS, q_lora_rank=16, rope_parameters=ROPE), {}),
@@ -341,6 +342,8 @@ def trained(trivium, family, words, seq, data, work):
     more = ["--seq", str(seq)] if "--seq" not in words else []
     # what the model has by default; and of experts, which in transformers drop no token
     plain = {"--tie": "on", "--kv-heads": "0", "--ffn": "0"} if family in hf_tables.families() else {}
+    if family == "gpt_oss":
+        plain |= {"--attention-bias": "none", "--window": "0", "--window-layers": "s"}
     if "--experts" in words:
         plain |= {"--capacity": "0", "--aux-loss": "0", "--z-loss": "0"}
     more += [x for option, value in plain.items()

@@ -373,6 +373,8 @@ TEST(test_experts_of_deepseek_are_those_of_the_reference) {
         {OF_V2 ", \"topk_method\": \"group_limited_greedy\"}", "n_group and topk_group are null"},
         {OF_V2 ", \"topk_method\": \"noaux_tc\"}", "topk_method is \"noaux_tc\""},
         {OF_DOTS ", \"topk_group\": 2}", "topk_group is 2, and n_group is 1"},
+        {OF_DOTS ", \"n_group\": 4}", "topk_group is 1; n_group must divide the 8 experts"},
+        {OF_DOTS ", \"n_group\": 3, \"topk_group\": 2}", "n_group is 3 and topk_group is 2; n_group must divide"},
         {OF_DOTS ", \"first_k_dense_replace\": 2}", "none of 2 layers has experts"}};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct checkpoint_model m;
@@ -583,6 +585,12 @@ TEST(test_slowed_positions_are_read) {
                                          "\"yarn\", \"factor\": 4}}"), "rope-scaling=yarn:4:5");
     assert_string_equal(more_of(SCALING("\"type\": \"yarn\", \"factor\": 4, \"truncate\": false")),
                         "rope-scaling=yarn-untruncated:4:8");
+    /* GPT-OSS's own, unless the file says another: an empty rope_scaling is none, empty rope_parameters are there */
+    static const char own[] = "rope-scaling=yarn-untruncated:32:4096";
+    assert_non_null(strstr(more_of(OF_GPT_OSS "}"), own));
+    assert_non_null(strstr(more_of(OF_GPT_OSS ", \"rope_scaling\": {}}"), own));
+    assert_null(strstr(more_of(OF_GPT_OSS ", \"rope_parameters\": {}}"), "rope-scaling"));
+    assert_null(strstr(more_of(OF_GPT_OSS ", \"rope_scaling\": {\"rope_type\": \"default\"}}"), "rope-scaling"));
 }
 
 /* A file that does not say it has the reference's, which is another than the option's in Llama alone. */

@@ -197,9 +197,10 @@ static enum status check_sizes(const char *path, const struct llama_said *s) {
     return OK;
 }
 
+/* In the reference an empty rope_scaling is none, and rope_parameters that are empty are there. */
 static bool says_scaling(const json_t *config) {
-    const json_t *old = json_object_get(config, "rope_scaling"), *now = json_object_get(config, "rope_parameters");
-    return json_is_object(old) || json_is_object(now);
+    return json_object_size(json_object_get(config, "rope_scaling")) > 0 ||
+           json_is_object(json_object_get(config, "rope_parameters"));
 }
 
 static enum status read_config(const char *path, const json_t *config, struct checkpoint_model *out) {

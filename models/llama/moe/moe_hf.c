@@ -69,7 +69,11 @@ static enum status read_groups(const char *path, const json_t *config, const str
     if (has(f, "num_experts_per_tok") && !s->model.experts_per_token)
         return FAIL(E_FORMAT, "%s: num_experts_per_tok is null, and layers have experts; it must be a whole number "
                     "from 1", path);
-    return OK;
+    int64_t each = s->model.experts / s->groups, chosen = s->groups_per_token * each;
+    if (s->groups == 1 || (each * s->groups == s->model.experts && chosen >= s->model.experts_per_token)) return OK;
+    return FAIL(E_FORMAT, "%s: n_group is %" PRId64 " and topk_group is %" PRId64 "; n_group must divide the %" PRId64
+                " experts, and topk_group groups have num_experts_per_tok=%" PRId64, path, s->groups,
+                s->groups_per_token, s->model.experts, s->model.experts_per_token);
 }
 
 /* The tensors say which weights are in blocks (lib/checkpoint/hf_blocks.h). */
