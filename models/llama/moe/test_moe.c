@@ -264,7 +264,8 @@ static void try_settled(struct tally *t, struct plan p) {
     t->failed += !layout_is_serial(&p, settled, t->reference);
 }
 
-/* By SGD, as in tests/test_optimizers.c: no small divisor enlarges a rounding. Offload and optim-sync validate are refused. */
+/* By SGD, as in tests/test_optimizers.c: no small divisor enlarges a rounding. Offload and optim-sync validate are
+ * refused. */
 static void try_moved(struct tally *t, struct plan p) {
     struct difference d = {0};
     plan_set_word(&p, "offload", "none", 0), plan_set_word(&p, "optim-sync", "wait", 0);
