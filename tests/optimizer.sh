@@ -103,6 +103,8 @@ losses steps 2 --steps 4 --dp 2 --zero 1 --save bk --save-every 2 --keep 0 | sam
 losses again 2 --steps 4 --dp 2 --zero 1 --resume bk/step-00000002 | same bias_goes_on "$(tail -2 <<<"$moved")"
 losses other 4 --steps 4 --tp 2 --ep 2 --dp 2 --resume bk/step-00000002 |
     same bias_goes_on_in_another_layout "$(tail -2 <<<"$moved")"
+losses redone 2 --steps 4 --pp 2 --micro-batch 1 --schedule zb-2p --optim-sync validate --clip 0.1 >redone
+losses waited 1 --steps 4 --clip 0.1 | same bias_of_a_wrong_guess_is_that_of_one_rank "$(cat redone)"
 still=$(losses still 1 --steps 4 --router-bias-rate 0)
 [ "$(head -1 <<<"$moved")" = "$(head -1 <<<"$still")" ] && [ "$moved" != "$still" ] && echo "ok bias_moves" ||
     echo "not ok bias_moves: $still"

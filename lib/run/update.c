@@ -140,7 +140,11 @@ static enum status put_right(struct run *r, struct step_record *s, bool *again) 
     if (!*again) return OK;
     r->n_redone++;
     TRY(shadow_restore(r));
-    return apply(r, s);
+    double *newest = r->exec.loss_at;
+    r->exec.loss_at = s->on_device;       /* run_scalars: subscribers read this step's numbers, not the begun one's */
+    TRY(apply(r, s));
+    r->exec.loss_at = newest;
+    return OK;
 }
 
 enum status update_settle(struct run *r, struct step_record *s, bool *again) {
