@@ -76,6 +76,9 @@ static enum status muon_check(const struct plan *plan) {
         return FAIL(E_CONFIG, "optimizer=muon needs whole matrices, and each of servers=%" PRId64
                               " updates elements of its own; use servers 0, or optimizer adamw",
                     plan_number(plan, "servers"));
+    if (!isfinite(muon_options(plan)->lr / plan->lr) && muon_options(plan)->lr > 0)   /* step() multiplies lr by it */
+        return FAIL(E_CONFIG, "muon-lr=%g follows the schedule of lr, and lr=%g has none that can be scaled; use a "
+                              "larger lr (1e-30 moves nothing else), or muon-lr 0", muon_options(plan)->lr, plan->lr);
     return OK;
 }
 

@@ -291,7 +291,7 @@ static void check_refused(struct plan p, const char *what, const char *remedy) {
 
 TEST(test_muon_refuses) {
     struct plan offload = muon_plan(), validate = muon_plan(), served = muon_plan(), fixed = muon_plan();
-    struct plan adamw = muon_plan();
+    struct plan adamw = muon_plan(), still = muon_plan();
     offload.mesh.dp = 2, offload.micro_batch = 8;
     plan_set_number(&offload, "zero", 1);
     plan_set_word(&offload, "offload", "optimizer", 0);
@@ -307,6 +307,8 @@ TEST(test_muon_refuses) {
     check_refused(fixed, "sums=fixed", "use sums fast");
     adamw.optimizer = OPTIMIZER_ADAMW, muon_options(&adamw)->steps = 3;
     check_refused(adamw, "optimizer=adamw reads none", "use optimizer muon");
+    still.lr = still.min_lr = 0, muon_options(&still)->lr = 0.02;
+    check_refused(still, "muon-lr=0.02 follows the schedule of lr, and lr=0", "or muon-lr 0");
 }
 
 TESTS(unit_test(test_a_run_updates_matrices_by_muon_and_all_else_by_adamw), unit_test(test_adjust_is_by_the_shape),
