@@ -43,7 +43,7 @@
  * place in the step. With fp8-hadamard a random Hadamard matrix multiplies the operands of dW, in 4 bits, along 16
  * tokens, as in NVIDIA's recipe: an outlier of one token is then spread over 16 numbers, and the product in exact
  * arithmetic is the same. The signs are draws of the seed. NVIDIA's recipe also keeps some layers in bf16; this one
- * does not.
+ * does not. A CPU emulates all of them; cuBLASLt has all but mxfp4, from compute capability 10.0 on.
  *
  * Source: Micikevicius et al. 2022, "FP8 formats for deep learning"; NVIDIA TransformerEngine, DelayedScaling; for
  * blocks also Rouhani et al. 2023, "Microscaling data formats for deep learning", and the sources of block.h. */
@@ -278,11 +278,13 @@ static void tell_steps(struct program *p, const struct fp8 *f) {
     }
 }
 
+/* cuBLASLt multiplies E2M1 with a scale in E4M3 for 16 numbers, and not with one in E8M0 for 32. */
 static enum status supported(const struct run *r) {
-    if (!has_blocks(&r->plan)) return fp8_supported(r->device);
-    if (r->device->kind == DEVICE_CPU) return OK;
-    return FAIL(E_CONFIG, "fp8-recipe=%s is emulated on a CPU, and device=cuda has no kernels for it; use device cpu, "
-                "or fp8-recipe delayed", recipe_name(&r->plan));
+    const enum fp8_recipe recipe = fp8_options(&r->plan)->recipe;
+    if (r->device->kind == DEVICE_CUDA && recipe == FP8_MXFP4)
+        return FAIL(E_CONFIG, "fp8-recipe=mxfp4 has no product on device=cuda: cuBLASLt has none of 4 bits with scales "
+                    "that are powers of two; use fp8-recipe nvfp4 or mxfp8, or device cpu, which emulates it");
+    return has_blocks(&r->plan) ? blocks_supported(r->device, recipe_name(&r->plan)) : fp8_supported(r->device);
 }
 
 static enum status fp8_attach(struct run *r, void **self) {

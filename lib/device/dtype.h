@@ -102,7 +102,7 @@ static inline float dtype_float_to_odd(double x) {
 #define FP8_E4M3_MAX 448.0
 #define FP8_E5M2_MAX 57344.0
 
-static inline float e4m3_to_float(uint8_t x) {
+DTYPE_FUNCTION float e4m3_to_float(uint8_t x) {
     uint32_t sign = (uint32_t)(x & 0x80u) << 24, magnitude = x & 0x7fu;
     uint32_t subnormal = dtype_bits_of((float)(int32_t)magnitude * 0x1p-9f);   /* and zero */
     uint32_t normal = (magnitude << 20) + (120u << 23);                        /* 120 = 127 - 7 */
@@ -139,7 +139,7 @@ static inline float e2m1_to_float(uint8_t x) {
     static const float numbers[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
     return x & 8 ? -numbers[x & 7] : numbers[x & 7];
 }
-static inline uint8_t e2m1_from_float(float x) {
+DTYPE_FUNCTION uint8_t e2m1_from_float(float x) {
     float a = dtype_float_of(dtype_bits_of(x) & 0x7fffffffu);
     int code = (a > 0.25f) + (a >= 0.75f) + (a > 1.25f) + (a >= 1.75f) + (a > 2.5f) + (a >= 3.5f) + (a > 5);
     return (uint8_t)(code | (int)(dtype_bits_of(x) >> 28 & 8));

@@ -28,7 +28,7 @@ struct tensor { void *data; const struct type *type; };  /* data NULL: not there
 static inline struct axis axis_whole(char tag, int64_t n) { struct axis a = {tag, n, 0, n, 0, 0, 0, 0}; return a; }
 static inline bool axis_is_sharded(const struct axis *a) { return a->n != a->global; }
 /** The place of local element i in the whole axis. Grows with i. */
-static inline int64_t axis_global(const struct axis *a, int64_t i) {
+DTYPE_FUNCTION int64_t axis_global(const struct axis *a, int64_t i) {
     return a->first + i + (i >= a->turn ? a->jump : 0);
 }
 /** Places of a leaf; this rank's leaves, filled up with empty leaves to a power of two; and this rank's places without

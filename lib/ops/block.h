@@ -80,6 +80,30 @@ static inline int64_t block_code_bytes(enum dtype element, int64_t n) { return e
 void block_pack(enum dtype element, int n, const uint8_t *code, uint8_t *bytes);
 void block_unpack(enum dtype element, int n, const uint8_t *bytes, uint8_t *code);
 
+/* ---- scales as tensor cores read them ----
+ * cuBLASLt reads the scales of a matrix in tiles: of 128 rows, and 4 blocks of each. Tiles lie in row-major order. In a
+ * tile the 4 scales of a row are neighbors, and 16 bytes have rows r, r + 32, r + 64 and r + 96:
+ *
+ *   (0,0..3) (32,0..3) (64,0..3) (96,0..3) (1,0..3) (33,0..3) ... (127,0..3)
+ *
+ * A matrix that ends within a tile is filled up with zeros. Source: cuBLAS library documentation, 13.0, "1D block
+ * scaling factors layout". */
+enum { BLOCK_TILE_ROWS = 128, BLOCK_TILE_BLOCKS = 4 };
+/** Blocks of a row, with those that fill up the last tile. */
+DTYPE_FUNCTION int64_t block_tiled(int64_t blocks) {
+    return (blocks + BLOCK_TILE_BLOCKS - 1) / BLOCK_TILE_BLOCKS * BLOCK_TILE_BLOCKS;
+}
+/** Bytes of the scales of a matrix of `rows` with `blocks` each. */
+DTYPE_FUNCTION int64_t block_tiled_bytes(int64_t rows, int64_t blocks) {
+    return (rows + BLOCK_TILE_ROWS - 1) / BLOCK_TILE_ROWS * BLOCK_TILE_ROWS * block_tiled(blocks);
+}
+/** The place of the scale of a block of a row. tiled: block_tiled of the blocks that a row has. */
+DTYPE_FUNCTION int64_t block_scale_place(int64_t row, int64_t block, int64_t tiled) {
+    int64_t tile = row / BLOCK_TILE_ROWS * (tiled / BLOCK_TILE_BLOCKS) + block / BLOCK_TILE_BLOCKS;
+    return tile * BLOCK_TILE_ROWS * BLOCK_TILE_BLOCKS + row % 32 * 16 + row % BLOCK_TILE_ROWS / 32 * 4 +
+           block % BLOCK_TILE_BLOCKS;
+}
+
 #ifdef __cplusplus
 }
 #endif

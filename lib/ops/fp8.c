@@ -62,16 +62,40 @@ struct fp8_work fp8_work(const struct call *call, enum row_kind kind) {
     return w;
 }
 
-/* On the CPU both operands are widened. CUDA has no kernels for blocks yet; a plan has room for codes and scales. */
+/* ---- blocks ---- */
+/* On CUDA: codes of a and b, scales of a and b. */
+static struct fp8_work blocks_work_cuda(const struct call *call, enum row_kind kind, const struct gemm *g) {
+    const enum device_kind on = call->on;
+    const struct block_rule *rule = &call->step->blocks;
+    const enum dtype a_code = kind == ROW_FORWARD ? rule->operand.element : rule->gradient.element;
+    const bool b_is_kept = kind == ROW_BACKWARD_WEIGHT;
+    struct fp8_work w = {.a = arena_align_on(on, own_work(call, kind, g))};
+    w.b = w.a + arena_align_on(on, block_code_bytes(a_code, g->m * g->k));
+    w.a_scale = w.b + (b_is_kept ? 0 : arena_align_on(on, block_code_bytes(rule->operand.element, g->n * g->k)));
+    w.b_scale = w.a_scale + arena_align_on(on, block_tiled_bytes(g->m, g->k / rule->operand.size));
+    w.bytes = w.b_scale + block_tiled_bytes(g->n, g->k / rule->operand.size);
+    return w;
+}
+
+/* On the CPU both operands are widened. */
 struct fp8_work blocks_work(const struct call *call, enum row_kind kind) {
     struct gemm g = linear_gemm(call, kind);
-    const struct block_rule *rule = &call->step->blocks;
-    double size = (double)dtype_size(g.ab_dtype), a = (double)(g.m * g.k), b = (double)(g.k * g.n);
-    bool cuda = call->on == DEVICE_CUDA;
+    if (call->on == DEVICE_CUDA) return blocks_work_cuda(call, kind, &g);
+    int64_t size = (int64_t)dtype_size(g.ab_dtype);
     struct fp8_work w = {.a = arena_align_on(call->on, gemm_work(&g, call->on, call->n_threads))};
-    w.b = w.a + arena_align_on(call->on, (int64_t)(cuda ? block_bytes(&rule->gradient, a) : size * a));
-    w.bytes = w.b + (int64_t)(cuda ? block_bytes(&rule->operand, b) : size * b);
+    w.b = w.a + arena_align_on(call->on, size * g.m * g.k);
+    w.bytes = w.b + size * g.k * g.n;
     return w;
+}
+
+uint32_t blocks_signs(const struct call *call) {
+    return philox((struct philox_counter){{0}}, rng_key(call->seed, rng_stream("hadamard"), 0)).v[0];
+}
+double blocks_tensor_scale(const struct call *call, enum fp8_tensor t, enum block_product p) {
+    return blocks_have_levels(call) ? fp8_scale(call, t) / (blocks_are_mixed(call, p) ? BLOCK_MIX_GROWS : 1) : 1;
+}
+double blocks_alpha(const struct call *call, enum fp8_tensor a, enum fp8_tensor b, enum block_product p) {
+    return 1 / (blocks_tensor_scale(call, a, p) * blocks_tensor_scale(call, b, p));
 }
 
 static int64_t linear_fp8_work(const struct call *call, enum row_kind kind) { return fp8_work(call, kind).bytes; }
@@ -96,9 +120,19 @@ static struct cost linear_fp8_cost(const struct call *call, enum row_kind kind) 
     return cost;
 }
 
+enum { ADA = 89, BLACKWELL = 100 };
+
+enum status blocks_supported(const struct device *d, const char *recipe) {
+    if (d->kind != DEVICE_CUDA || d->capability >= BLACKWELL) return OK;
+    return FAIL(E_CONFIG,
+                "fp8-recipe=%s: the compute capability of %s is %d.%d, and tensor cores take scales of blocks from "
+                "10.0 on; %s, or use device cpu, which emulates it",
+                recipe, d->name, d->capability / 10, d->capability % 10,
+                d->capability >= ADA ? "use fp8-recipe delayed" : "leave fp8 out");
+}
+
 enum status fp8_supported(const struct device *d) {
-    const int ada = 89;
-    if (d->kind != DEVICE_CUDA || d->capability >= ada) return OK;
+    if (d->kind != DEVICE_CUDA || d->capability >= ADA) return OK;
     return FAIL(E_CONFIG,
                 "%s has no fp8: its compute capability is %d.%d, and tensor cores multiply in fp8 from 8.9 on; leave "
                 "fp8 out, or use device cpu",

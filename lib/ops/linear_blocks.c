@@ -62,6 +62,10 @@ static enum status linear_blocks_shape(const struct call *call, struct type out[
         return shape_refuse(call, "only inputs of samples and tokens have block scales");
     if (!whole_blocks(w, 0, w->n_axes - (x->n_axes - INPUTS), call->step->blocks.operand.size))
         return refuse_blocks(call, "outputs");
+    struct linear_sizes s = linear_sizes(call);
+    if (call->on == DEVICE_CUDA && (s.R % 32 || s.K % 32 || s.N % 32))
+        return shape_refuse(call,
+                            "tensor cores take codes of 4 bits where 32 divides tokens, inputs and outputs of a rank");
     return OK;
 }
 
@@ -94,6 +98,11 @@ static struct cost linear_blocks_cost(const struct call *call, enum row_kind kin
 DECLARE_KERNEL(cast_blocks_forward, cpu);
 DECLARE_KERNELS_FBW(linear_blocks, cpu);
 
+kernel cast_blocks_forward_cuda, linear_blocks_forward_cuda, linear_blocks_backward_input_cuda,
+    linear_blocks_backward_weight_cuda;
+#define CAST_CUDA {cast_blocks_forward_cuda, 0, 0}
+#define LINEAR_CUDA {linear_blocks_forward_cuda, linear_blocks_backward_input_cuda, linear_blocks_backward_weight_cuda}
+
 const struct op op_cast_blocks = {
     .name = "cast_blocks",
     .typing = TYPING_LOCAL,                                          /* a block is on one rank: check_input */
@@ -104,7 +113,8 @@ const struct op op_cast_blocks = {
     .cost = cost_traffic,
     .kernels = {[DEVICE_CPU] = {[FP64] = {cast_blocks_forward_cpu_fp64, 0, 0},
                                 [FP32] = {cast_blocks_forward_cpu_fp32, 0, 0},
-                                [BF16] = {cast_blocks_forward_cpu_bf16, 0, 0}}},
+                                [BF16] = {cast_blocks_forward_cpu_bf16, 0, 0}},
+                WITH_CUDA([DEVICE_CUDA] = {[FP32] = CAST_CUDA, [BF16] = CAST_CUDA})},
 };
 
 const struct op op_linear_blocks = {
@@ -122,5 +132,6 @@ const struct op op_linear_blocks = {
     .cost = linear_blocks_cost,
     .kernels = {[DEVICE_CPU] = {[FP64] = KERNELS_FBW_OF(linear_blocks, cpu_fp64),
                                 [FP32] = KERNELS_FBW_OF(linear_blocks, cpu_fp32),
-                                [BF16] = KERNELS_FBW_OF(linear_blocks, cpu_bf16)}},
+                                [BF16] = KERNELS_FBW_OF(linear_blocks, cpu_bf16)},
+                WITH_CUDA([DEVICE_CUDA] = {[FP32] = LINEAR_CUDA, [BF16] = LINEAR_CUDA})},
 };

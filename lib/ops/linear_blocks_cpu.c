@@ -3,7 +3,6 @@
  * As with fp8, codes are widened to the model's dtype and multiplied as in linear_cpu.c. A code times its scale has at
  * most 6 significant bits, so bf16 holds it, down to its smallest number, 2^-133. Only NVFP4's scales of tensors are
  * left out, and multiply the sum. */
-#include "lib/base/rng.h"
 #include "lib/ops/fp8.h"
 #include "lib/ops/linear_cpu.h"
 
@@ -11,12 +10,11 @@ kernel CPU(cast_blocks_forward);
 fp8_amax_kernel CPU(fp8_note_amax);
 kernel CPU(linear_blocks_forward), CPU(linear_blocks_backward_input), CPU(linear_blocks_backward_weight);
 
-/* A matrix of R rows and C columns. dy is rounded by other draws for dx than for dW. */
-enum product { FOR_Y, FOR_DX, FOR_DW };
+/* A matrix of R rows and C columns. */
 struct operand {
     const struct call *call;
     enum fp8_tensor tensor;
-    enum product product;
+    enum block_product product;
     const elem *x;
     int64_t R, C;
     struct block_format format;
@@ -25,52 +23,25 @@ struct operand {
     uint32_t signs;
 };
 
-static bool has_levels(const struct call *call) { return call->step->blocks.operand.scale == BLOCK_SCALE_E4M3; }
-
-/* The same for x and dy, for all layers and steps. */
-static uint32_t signs_of(const struct call *call) {
-    return philox((struct philox_counter){{0}}, rng_key(call->seed, rng_stream("hadamard"), 0)).v[0];
-}
-
-/* What fp8_scale puts at the top is the largest number before it is mixed. */
-static double tensor_scale(const struct call *call, enum fp8_tensor t, bool mixed) {
-    return has_levels(call) ? fp8_scale(call, t) / (mixed ? BLOCK_MIX_GROWS : 1) : 1;
-}
-
-static struct operand operand_of(const struct call *call, enum fp8_tensor t, enum product p, const struct tensor *x,
-                                 int64_t C) {
-    const struct block_rule *rule = &call->step->blocks;
-    const bool mixed = p == FOR_DW && rule->hadamard;
+static struct operand operand_of(const struct call *call, enum fp8_tensor t, enum block_product p,
+                                 const struct tensor *x, int64_t C) {
+    const bool mixed = blocks_are_mixed(call, p);
     struct operand o = {.call = call, .tensor = t, .product = p, .x = x->data, .R = type_n(x->type) / C, .C = C,
-                        .format = t == FP8_DY ? rule->gradient : rule->operand,
-                        .scale = tensor_scale(call, t, mixed), .mixed = mixed, .signs = mixed ? signs_of(call) : 0};
-    if (has_levels(call)) CPU(fp8_note_amax)(call, t, o.x, o.R * C);
+                        .format = blocks_format(call, t), .scale = blocks_tensor_scale(call, t, p), .mixed = mixed,
+                        .signs = mixed ? blocks_signs(call) : 0};
+    if (blocks_have_levels(call)) CPU(fp8_note_amax)(call, t, o.x, o.R * C);
     return o;
 }
 
-/* ---- draws: of (seed, weight, step) and (output, token, product, sample), all global ---- */
-/* The place in the whole tensor of output k of this rank; y is (B,T,K...). */
-static int64_t output_place(const struct shape *y, int64_t k) {
-    int64_t place = 0, whole = 1;
-    for (int i = y->n_axes - 1; i >= 2; i--) {
-        const struct axis *a = &y->axis[i];
-        place += whole * axis_global(a, k % a->n);
-        whole *= a->global;
-        k /= a->n;
-    }
-    return place;
-}
-
+/* ---- draws ---- */
 static bool draws(const struct operand *o) { return o->tensor == FP8_DY && o->call->step->blocks.stochastic; }
 
 /* The draws of dy's row r, outputs k .. k+3; 4 divides k. */
 static void draw_four(const struct operand *o, int64_t r, int64_t k, uint32_t word[4]) {
     const struct call *call = o->call;
-    const struct shape *y = &call->out[0].type->shape;
-    int64_t T = y->axis[1].n, t = axis_global(&y->axis[1], r % T), sample = call->first_sample + r / T;
-    struct philox_counter c = {{(uint32_t)(output_place(y, k) / 4), (uint32_t)t, (uint32_t)o->product,
-                                (uint32_t)sample}};
-    c = philox(c, rng_key(call->seed, call->step->blocks.stream, call->n_step));
+    struct philox_counter c = blocks_draw_four(&call->out[0].type->shape,
+                                               rng_key(call->seed, call->step->blocks.stream, call->n_step),
+                                               call->first_sample, o->product, (uint32_t)r, (uint32_t)k);
     for (int i = 0; i < 4; i++) word[i] = c.v[i];
 }
 
@@ -197,12 +168,11 @@ static struct product_of product_of(const struct call *call, enum row_kind kind,
     struct fp8_work w = blocks_work(call, kind);
     char *work = call->work;
     struct product_of p = {linear_gemm(call, kind), (elem *)(work + w.a), (elem *)(work + w.b)};
-    const bool mixed = kind == ROW_BACKWARD_WEIGHT && call->step->blocks.hadamard;
-    if (has_levels(call)) p.g.alpha = 1 / (tensor_scale(call, a, mixed) * tensor_scale(call, b, mixed));
+    p.g.alpha = blocks_alpha(call, a, b, kind == ROW_BACKWARD_WEIGHT ? FOR_DW : FOR_Y);
     return p;
 }
 
-static void cast_w(const struct call *call, enum product product, elem *to) {
+static void cast_w(const struct call *call, enum block_product product, elem *to) {
     struct operand o = operand_of(call, FP8_W, product, &call->weight[0], linear_sizes(call).N);
     if (call->step->blocks.square) cast_squares(&o, to);
     else if (product == FOR_Y) cast_rows(&o, to);

@@ -231,6 +231,11 @@ TEST(test_fp8_wants_a_gpu_that_has_it) {
     assert_ok(fp8_supported(&ada));
     assert_ok(fp8_supported(device_cpu()));
     assert_ok(fp8_supported(test_device()));
+    assert_fails(blocks_supported(&ampere, "nvfp4"), E_CONFIG, "nvfp4", "A100", "8.0", "10.0", "leave fp8 out");
+    assert_fails(blocks_supported(&ada, "mxfp8"), E_CONFIG, "mxfp8", "8.9", "10.0", "fp8-recipe delayed");
+    ada.capability = 100;
+    assert_ok(blocks_supported(&ada, "mxfp8"));
+    assert_ok(blocks_supported(device_cpu(), "mxfp8"));
 }
 
 TESTS(unit_test(test_fp8_linear_is_its_formula), unit_test(test_fp8_notes_the_largest_of_each_tensor),

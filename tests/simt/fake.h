@@ -18,6 +18,7 @@
  *                 eager           everything that can run runs when it is issued
  *                 random          any order that CUDA allows, drawn with SIMT_SEED (default 1)
  *   SIMT_GPUS     number of GPUs (8)
+ *   SIMT_CAPABILITY  their compute capability (100 is 10.0, the default): what the fake of cuBLASLt takes
  *   SIMT_MEMORY   bytes of each, with K, M or G after it (2G)
  *   SIMT_GUARD    1 (default): host code that touches device memory ends with a line on stderr; 0: it may touch it */
 #pragma once

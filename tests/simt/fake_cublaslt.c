@@ -6,6 +6,10 @@
  * another problem or for less aligned addresses than it was chosen for, a workspace too small or not aligned to 256
  * bytes.
  *
+ * Products of codes with a scale for each block: the scales are read by the documentation's rule from offset to row and
+ * block, and each number is its code times its scale, as tensor cores have it. A scale beyond the matrix that is not 0
+ * makes the product NaN. GPUs below 10.0 (SIMT_CAPABILITY, fake.h) are offered no algorithm.
+ *
  * Like the library it cuts a long k in pieces where the workspace has room, and keeps the partial sums there: other
  * data in the workspace are lost. A call only checks and queues; the product is computed in stream order.
  *
@@ -28,6 +32,7 @@
 extern void (*simt_submit)(void *stream, void (*run)(void *), void *context, size_t bytes) __attribute__((weak));
 extern void simt_pretend(double seconds) __attribute__((weak));
 #pragma weak cudaPointerGetAttributes
+#pragma weak cudaGetDeviceProperties
 
 struct layout {
     uint64_t magic;
@@ -45,6 +50,8 @@ struct operation {
     void *aux;                 /* gelu's input is kept or read here: as D, of its type, with leading dimension aux_ld */
     int64_t aux_ld;
     int8_t fast;               /* sums of fp8 in fewer digits; no effect here */
+    const void *a_scale, *b_scale;
+    int32_t a_mode, b_mode;    /* CUBLASLT_MATMUL_MATRIX_SCALE_... */
 };
 struct preference {
     uint64_t magic, workspace;
@@ -127,8 +134,8 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCompute
     struct operation *o = object_new(sizeof *o, OPERATION);
     *out = (cublasLtMatmulDesc_t)(void *)o;
     if (!o) return CUBLAS_STATUS_ALLOC_FAILED;
-    *o = (struct operation){OPERATION, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, NULL, NULL,
-                            0, 0};
+    *o = (struct operation){.magic = OPERATION, .compute = compute, .scale = scale,
+                            .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t o) { return object_destroy(o, OPERATION); }
@@ -158,6 +165,14 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasL
         return set(&o->aux_ld, sizeof o->aux_ld, value, bytes);
     case CUBLASLT_MATMUL_DESC_FAST_ACCUM:
         return set(&o->fast, sizeof o->fast, value, bytes);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+        return set(&o->a_scale, sizeof o->a_scale, value, bytes);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+        return set(&o->b_scale, sizeof o->b_scale, value, bytes);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_MODE:
+        return set(&o->a_mode, sizeof o->a_mode, value, bytes);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_MODE:
+        return set(&o->b_mode, sizeof o->b_mode, value, bytes);
     default:
         return INVALID("an attribute of an operation that the fake does not know");
     }
@@ -205,8 +220,12 @@ struct problem {
 };
 
 static bool is_fp8(cudaDataType_t t) { return t == CUDA_R_8F_E4M3 || t == CUDA_R_8F_E5M2; }
-static size_t size_of(cudaDataType_t t) { return t == CUDA_R_64F ? 8 : t == CUDA_R_32F ? 4 : is_fp8(t) ? 1 : 2; }
+static bool is_code(cudaDataType_t t) { return is_fp8(t) || t == CUDA_R_4F_E2M1; }
+static size_t size_of(cudaDataType_t t) { return t == CUDA_R_64F ? 8 : t == CUDA_R_32F ? 4 : is_code(t) ? 1 : 2; }
+/* Two numbers of E2M1 share a byte. */
+static size_t bytes_of(cudaDataType_t t, size_t n) { return t == CUDA_R_4F_E2M1 ? n / 2 : n * size_of(t); }
 static enum dtype dtype_of(cudaDataType_t t) {
+    if (t == CUDA_R_4F_E2M1) return FP4_E2M1;
     if (is_fp8(t)) return t == CUDA_R_8F_E4M3 ? FP8_E4M3 : FP8_E5M2;
     return t == CUDA_R_64F ? FP64 : t == CUDA_R_32F ? FP32 : t == CUDA_R_16BF ? BF16 : FP16;
 }
@@ -231,10 +250,37 @@ static bool types_supported(const struct problem *p) {
     return false;
 }
 
+/* Numbers that share a scale. 0: none */
+static int block_of(int32_t mode) {
+    if (mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3) return 16;
+    return mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0 ? 32 : 0;
+}
+
+static int capability(void) {
+    struct cudaDeviceProp device = {.major = 10};
+    if (cudaGetDeviceProperties) cudaGetDeviceProperties(&device, 0);
+    return device.major;
+}
+
+/* E2M1 has 16 numbers a scale in E4M3; 8 bits have 32 in E8M0, or one for the matrix. Rows of codes are multiples of 16
+ * bytes. */
+static cublasStatus_t check_scales(const struct problem *p) {
+    int block = block_of(p->o->a_mode);
+    bool narrow = p->a->type == CUDA_R_4F_E2M1;
+    if (p->o->a_mode != p->o->b_mode || narrow != (p->b->type == CUDA_R_4F_E2M1) || narrow != (block == 16))
+        return UNSUPPORTED("this combination of types and modes of scales");
+    if (p->o->a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F) return CUBLAS_STATUS_SUCCESS;
+    if (!block) return UNSUPPORTED("a mode of scales that the fake does not know");
+    if (capability() < 10) return UNSUPPORTED("scales of blocks below compute capability 10.0");
+    if (p->k % 32) return UNSUPPORTED("codes by blocks in rows that 32 does not divide");
+    if (!p->o->a_scale || !p->o->b_scale) return INVALID("a mode of scales without scales");
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 /* The documentation's requirements of fp8 kernels, on Hopper: TN, 16 divides every size, not E5M2 by E5M2, C bf16 or
  * fp32; a bias with an fp32 C would be of bf16, which Trivium does not have there. */
 static cublasStatus_t check_fp8(const struct problem *p) {
-    if (p->o->compute != CUBLAS_COMPUTE_32F || p->o->scale != CUDA_R_32F || !is_fp8(p->b->type) ||
+    if (p->o->compute != CUBLAS_COMPUTE_32F || p->o->scale != CUDA_R_32F || !is_code(p->b->type) ||
         (p->a->type == CUDA_R_8F_E5M2 && p->b->type == CUDA_R_8F_E5M2) || p->c->type != p->d->type ||
         (p->c->type != CUDA_R_16BF && p->c->type != CUDA_R_32F))
         return UNSUPPORTED("this combination of types with fp8");
@@ -242,7 +288,7 @@ static cublasStatus_t check_fp8(const struct problem *p) {
     if (p->m % 16 || p->n % 16 || p->k % 16) return UNSUPPORTED("fp8 with a size that 16 does not divide");
     if (p->o->epilogue != CUBLASLT_EPILOGUE_DEFAULT && p->c->type == CUDA_R_32F)
         return UNSUPPORTED("an epilogue of fp8 to fp32");
-    return CUBLAS_STATUS_SUCCESS;
+    return check_scales(p);
 }
 
 static cublasStatus_t check_matrix(const struct layout *l, uint64_t rows, uint64_t columns) {
@@ -285,7 +331,7 @@ static cublasStatus_t check_problem(const struct problem *p) {
     PASS(check_matrix(p->c, p->m, p->n));
     PASS(check_matrix(p->d, p->m, p->n));
     PASS(check_epilogue(p));
-    if (is_fp8(p->a->type)) return check_fp8(p);
+    if (is_code(p->a->type)) return check_fp8(p);
     return types_supported(p) ? CUBLAS_STATUS_SUCCESS : UNSUPPORTED("this combination of types");
 }
 
@@ -306,7 +352,7 @@ static cublasStatus_t make_problem(cublasLtHandle_t library, cublasLtMatmulDesc_
 
 static uint64_t fingerprint(const struct problem *p) {
     const struct layout *l[] = {p->a, p->b, p->c, p->d};
-    uint64_t h = p->o->epilogue;
+    uint64_t h = p->o->epilogue + 4096 * (uint64_t)p->o->a_mode;
     h = h * 31 + (uint64_t)p->o->compute;
     h = h * 31 + (uint64_t)p->o->transpose_a * 2 + (uint64_t)p->o->transpose_b;
     for (int i = 0; i < 4; i++)
@@ -412,9 +458,34 @@ static struct operand operand_of(const void *x, const struct layout *l) {
     if (size_of(l->type) > 2) return (struct operand){x, (blasint)l->ld, NULL};
     float *wide = must(malloc(l->rows * l->columns * sizeof *wide));
     for (uint64_t j = 0; j < l->columns; j++)
-        dtype_convert(wide + j * l->rows, FP32, (const char *)x + j * (uint64_t)l->ld * size_of(l->type),
-                      dtype_of(l->type), (int64_t)l->rows);
+        for (uint64_t i = 0; i < l->rows; i++)
+            wide[j * l->rows + i] = (float)dtype_get(x, dtype_of(l->type), (int64_t)(j * (uint64_t)l->ld + i));
     return (struct operand){wide, (blasint)l->rows, wide};
+}
+
+/* Bytes of a matrix's scales: whole tiles of 128 columns and 4 blocks (a column of this library is summed over). */
+static uint64_t scale_bytes(const struct layout *l, int block) {
+    return (l->columns + 127) / 128 * 128 * ((l->rows / (uint64_t)block + 3) / 4 * 4);
+}
+
+static float scale_value(int block, uint8_t code) {
+    return block == 16 ? e4m3_to_float(code) : code == 255 ? NAN : ldexpf(1, code - 127);
+}
+
+/* In a tile, the documentation says, outer = offset % 16 / 4 * 32 + offset / 16, inner = offset % 4. */
+static void scale_operand(const struct operand *x, const struct layout *l, const uint8_t *scale, int block) {
+    float *wide = x->owned, beyond = 0;
+    uint64_t blocks = l->rows / (uint64_t)block, tiles_in_a_row = (blocks + 3) / 4;
+    for (uint64_t at = 0; at < scale_bytes(l, block); at++) {
+        uint64_t tile = at / 512, offset = at % 512;
+        uint64_t outer = tile / tiles_in_a_row * 128 + offset % 16 / 4 * 32 + offset / 16;
+        uint64_t inner = tile % tiles_in_a_row * 4 + offset % 4;
+        bool there = outer < l->columns && inner < blocks;
+        if (!there && scale[at] != 0) beyond = NAN;
+        for (int i = 0; i < block && there; i++)
+            wide[outer * l->rows + inner * (uint64_t)block + (uint64_t)i] *= scale_value(block, scale[at]);
+    }
+    wide[0] += beyond;
 }
 
 static const void *skip(const struct operand *x, size_t element, bool along_columns, blasint n) {
@@ -475,6 +546,11 @@ static void sum_columns(const struct product *p, const struct operand *b) {
 static void run(void *context) {
     const struct product *p = context;
     struct operand a = operand_of(p->a, &p->a_layout), b = operand_of(p->b, &p->b_layout);
+    int block = block_of(p->o.a_mode);
+    if (block) {
+        scale_operand(&a, &p->a_layout, p->o.a_scale, block);
+        scale_operand(&b, &p->b_layout, p->o.b_scale, block);
+    }
     size_t piece = (size_t)p->m * (size_t)p->n * size_of(p->o.scale);
     char *owned = p->pieces == 2 ? NULL : must(malloc(piece)), *sums = owned ? owned : p->workspace;
     blasint half = p->pieces == 2 ? p->k / 2 : p->k;
@@ -495,7 +571,7 @@ struct span {
     size_t bytes;
 };
 static struct span span_of(const void *x, const struct layout *l) {
-    return (struct span){x, ((l->columns - 1) * (size_t)l->ld + l->rows) * size_of(l->type)};
+    return (struct span){x, bytes_of(l->type, (l->columns - 1) * (size_t)l->ld + l->rows)};
 }
 static bool overlap(struct span x, struct span y) { return x.at < y.at + y.bytes && y.at < x.at + x.bytes; }
 
@@ -519,6 +595,20 @@ static cublasStatus_t check_aux(const struct product *p, struct span written, st
     return CUBLAS_STATUS_SUCCESS;
 }
 
+static cublasStatus_t check_scale_addresses(const struct product *p, struct span written, struct span work) {
+    int block = block_of(p->o.a_mode);
+    for (int i = 0; i < 2; i++) {
+        const void *at = i ? p->o.b_scale : p->o.a_scale;
+        struct span scales = {at, scale_bytes(i ? &p->b_layout : &p->a_layout, block)};
+        if ((uintptr_t)at % 16 || !on_device(at))
+            return INVALID("scales less aligned than 16, or not in device memory");
+        if (overlap(scales, written) || overlap(scales, work) || overlap(scales, span_of(p->a, &p->a_layout)) ||
+            overlap(scales, span_of(p->b, &p->b_layout)))
+            return INVALID("scales that overlap an operand");
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 static cublasStatus_t check_addresses(const struct product *p, const struct algorithm *algorithm,
                                       size_t workspace_bytes) {
     const void *operands[] = {p->a, p->b, p->c, p->d};
@@ -538,6 +628,7 @@ static cublasStatus_t check_addresses(const struct product *p, const struct algo
     if ((has_bias(&p->o) || has_bias_gradient(&p->o)) && (alignment_of(p->o.bias) < 16 || !on_device(p->o.bias)))
         return INVALID("a bias that 16-byte loads cannot read, or not in device memory");
     if (has_aux(&p->o)) PASS(check_aux(p, written, work));
+    if (block_of(p->o.a_mode)) PASS(check_scale_addresses(p, written, work));
     if (workspace_bytes < algorithm->workspace) return INVALID("less workspace than the algorithm needs");
     if (workspace_bytes > 0 && ((uintptr_t)p->workspace % 256 || !on_device(p->workspace)))
         return INVALID("a workspace not aligned to 256 bytes, or not in device memory");
@@ -557,8 +648,10 @@ static void show_traffic(const struct product *p) {
     const char *wanted = getenv("SIMT_COUNT");
     if (!wanted || *wanted != '1') return;
     size_t to = size_of(p->d_layout.type), written = (size_t)p->m * (size_t)p->n * to;
-    size_t read = (size_t)p->m * (size_t)p->k * size_of(p->a_layout.type) +
-                  (size_t)p->k * (size_t)p->n * size_of(p->b_layout.type) + (p->beta != 0 ? written : 0);
+    size_t read = bytes_of(p->a_layout.type, (size_t)p->m * (size_t)p->k) +
+                  bytes_of(p->b_layout.type, (size_t)p->k * (size_t)p->n) + (p->beta != 0 ? written : 0);
+    int block = block_of(p->o.a_mode);
+    if (block) read += scale_bytes(&p->a_layout, block) + scale_bytes(&p->b_layout, block);
     if (has_bias(&p->o)) read += (size_t)p->m * to;
     if (has_dgelu(&p->o)) read += written;
     size_t kept = keeps_aux(&p->o) ? written : has_bias_gradient(&p->o) ? (size_t)p->n * to : 0;

@@ -157,7 +157,7 @@ cudaError_t cudaGetDevice(int *device) {
     return cudaSuccess;
 }
 
-/* An H100's limits, so that the fake refuses what an H100 refuses. */
+/* An H100's limits, so that the fake refuses what an H100 refuses. Its libraries are played for SIMT_CAPABILITY. */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
     if (device < 0 || device >= fake_n_devices()) return fake_fail(cudaErrorInvalidDevice, NULL);
     size_t unused;
@@ -166,7 +166,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
     cudaMemGetInfo(&unused, &p->totalGlobalMem);
     memcpy(p->uuid.bytes, "simt gpu", 8);
     p->uuid.bytes[15] = (char)device;
-    p->major = 9, p->minor = 0;
+    const char *capability = getenv("SIMT_CAPABILITY");
+    p->major = capability ? atoi(capability) / 10 : 10, p->minor = capability ? atoi(capability) % 10 : 0;
     p->multiProcessorCount = 132;
     p->warpSize = 32;
     p->maxThreadsPerBlock = 1024;

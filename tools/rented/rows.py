@@ -117,6 +117,21 @@ def train_with(*more):
     return lambda here: train("124m", here, *more)
 
 
+def blocks(here):
+    """Products with a scale for each block. The first GPUs that have them are of compute capability 10.0."""
+    if here.device == "cuda":
+        here.must(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"])
+        capability = here.last_line().strip()
+        if float(capability) < 10:
+            raise NotRun(f"compute capability {capability}; scales of blocks begin with 10.0")
+    notes, data = [tests("block", here)], {}
+    for recipe in ("mxfp8", "mxfp8-e5m2", "nvfp4"):
+        notes.append(f"{recipe}: " + train("124m", here, "--fp8", "on", "--fp8-recipe", recipe))
+        data[recipe] = {k: here.data.pop(k) for k in ("ms", "tokens_per_s", "mfu", "loss", "bytes", "ms_of")}
+    here.data["recipes"] = data
+    return "; ".join(notes)
+
+
 def timed(here):
     """Each product by the fastest of cuBLASLt's candidates; the file comes back, and is good for this kind of GPU."""
     table = here.path("gemm-algorithms.json")
@@ -254,6 +269,7 @@ ROWS = [
     Row("124m-own", 1, 60, "with our own attention", train_with("--attention-core", "own")),
     Row("124m-unfused", 1, 60, "without fused kernels", train_with("--fuse", "off")),
     Row("124m-fp8", 1, 60, "with products in fp8", train_with("--fp8", "on")),
+    Row("124m-blocks", 1, 120, "with scales of blocks: mxfp8, nvfp4 (from sm_100 on)", blocks),
     Row("124m-timed", 1, 60, "with the products' algorithms timed first", timed),
     Row("compare", 1, 120, "recomputation, offload, fp8, microbatches", partial(compare, 1, ONE)),
     Row("ranks-2", 1, 90, "trivium compare of 2 ranks on the GPU", partial(compare, 2, TWO)),

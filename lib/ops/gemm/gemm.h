@@ -37,9 +37,12 @@ struct gemm {
     int64_t lda, ldb;                /* on the CPU: elements between two stored rows of A, of B; 0: the row's length */
     struct gemm_leaves leaves;       /* on the CPU: how k is summed; n 0: in the fastest way */
     /* On CUDA: A and B are codes of these (lib/ops/fp8.h), and ab_dtype, bf16 or fp32, is the bias's. Only with A as it
-     * is, B transposed, and 16 dividing m, n and k. */
+     * is, B transposed, and 16 dividing m, n and k. block: 32 or 16 codes of a row of A, and of B^T, share a scale, and
+     * 32 divides k. 32: of 8 bits, in E8M0; 16: of E2M1, in E4M3. The scales are in tiles (block.h). 0: no scales. */
     bool fp8;
     enum dtype a_code, b_code;
+    int block;
+    const void *a_scale, *b_scale;
     bool fast_sums;               /* fp8: sums stay in the tensor cores' own registers, with fewer digits than fp32's */
 };
 

@@ -29,7 +29,7 @@
  *
  * fp8. Tensor cores multiply codes of 8 bits, and sum along the rows of both operands: A not transposed, B transposed,
  * "TN" to the library. alpha has the scales. If C is bf16, the product adds the bias. To an fp32 C the library adds
- * only bf16 biases, so C starts from the bias.
+ * only bf16 biases, so C starts from the bias. Blocks: the scales are inside the sum, one for 32 or 16 codes of a row.
  *
  * What breaks: an algorithm chosen for better aligned addresses than those of a call. So plans include the alignments.
  * Source: cuBLAS library documentation, cublasLtMatmul. */
@@ -39,6 +39,7 @@
 #include "lib/ops/gemm/gemm_choices.h"
 #include <cublasLt.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,9 +83,12 @@ struct library {
 static struct library libraries[MAX_GPUS];
 
 static enum status refused(const struct gemm *g, const char *what, cublasStatus_t code) {
-    return FAIL(E_DEVICE, "%s: %s for m=%" PRId64 " n=%" PRId64 " k=%" PRId64 "%s%s, %s to %s", what,
+    char codes[80] = "";
+    if (g->fp8) snprintf(codes, sizeof codes, "%s x %s, ", dtype_name(g->a_code), dtype_name(g->b_code));
+    if (g->block) snprintf(codes + strlen(codes), sizeof codes - strlen(codes), "%d with a scale, ", g->block);
+    return FAIL(E_DEVICE, "%s: %s for m=%" PRId64 " n=%" PRId64 " k=%" PRId64 "%s%s, %s%s to %s", what,
                 cublasLtGetStatusName(code), g->m, g->n, g->k, g->transpose_a ? " A transposed" : "",
-                g->transpose_b ? " B transposed" : "", dtype_name(g->ab_dtype), dtype_name(g->c_dtype));
+                g->transpose_b ? " B transposed" : "", codes, dtype_name(g->ab_dtype), dtype_name(g->c_dtype));
 }
 #define LT(function, ...)                                                                                              \
     do {                                                                                                               \
@@ -105,7 +109,7 @@ static bool same_gemm(const struct gemm *x, const struct gemm *y) {
     return x->m == y->m && x->n == y->n && x->k == y->k && x->transpose_a == y->transpose_a &&
            x->transpose_b == y->transpose_b && x->beta == y->beta && x->ab_dtype == y->ab_dtype &&
            x->c_dtype == y->c_dtype && x->fp8 == y->fp8 && x->a_code == y->a_code && x->b_code == y->b_code &&
-           x->fast_sums == y->fast_sums;
+           x->block == y->block && x->fast_sums == y->fast_sums;
 }
 static bool same_problem(const struct problem *x, const struct problem *y) {
     return same_gemm(&x->gemm, &y->gemm) && x->epilogue == y->epilogue && x->align_a == y->align_a &&
@@ -115,6 +119,7 @@ static bool same_problem(const struct problem *x, const struct problem *y) {
 /* ---- describing it ---- */
 
 static cudaDataType_t type_of(enum dtype d) {
+    if (d == FP4_E2M1) return CUDA_R_4F_E2M1;
     if (dtype_is_fp8(d)) return d == FP8_E4M3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
     return d == FP64 ? CUDA_R_64F : d == FP32 ? CUDA_R_32F : d == BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
@@ -125,13 +130,28 @@ static enum status describe_matrix(const struct gemm *g, enum dtype dtype, int64
     return OK;
 }
 
+/* The library's first operand is our B. */
+static enum status point_to_scales(const struct gemm *g, cublasLtMatmulDesc_t operation) {
+    LT(cublasLtMatmulDescSetAttribute, operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &g->b_scale, sizeof g->b_scale);
+    LT(cublasLtMatmulDescSetAttribute, operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &g->a_scale, sizeof g->a_scale);
+    return OK;
+}
+
 /* Set the addresses, of which the heuristics read the alignment. The bias's alignment is checked later: gemm_cuda_run
  * requires 16 bytes. */
 static enum status point(const struct gemm *g, cublasLtMatmulDesc_t operation, const struct operands *x) {
+    if (g->block) TRY(point_to_scales(g, operation));
     LT(cublasLtMatmulDescSetAttribute, operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &x->bias, sizeof x->bias);
     if (x->aux)
         LT(cublasLtMatmulDescSetAttribute, operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &x->aux,
            sizeof x->aux);
+    return OK;
+}
+
+static enum status describe_scales(const struct gemm *g, cublasLtMatmulDesc_t operation) {
+    int32_t mode = g->block == 16 ? CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3 : CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
+    LT(cublasLtMatmulDescSetAttribute, operation, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &mode, sizeof mode);
+    LT(cublasLtMatmulDescSetAttribute, operation, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &mode, sizeof mode);
     return OK;
 }
 
@@ -146,7 +166,8 @@ static enum status describe_operation(const struct problem *p, const struct oper
     LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_EPILOGUE, &p->epilogue, sizeof p->epilogue);
     if (x->aux) LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &g->n, sizeof g->n);
     int8_t fast = g->fast_sums;
-    if (g->fp8) LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast);
+    if (g->block) TRY(describe_scales(g, *out));
+    else if (g->fp8) LT(cublasLtMatmulDescSetAttribute, *out, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast);
     return point(g, *out, x);
 }
 
@@ -204,10 +225,10 @@ static void name_of(const struct problem *p, char out[GEMM_PRODUCT_TEXT]) {
     const struct gemm *g = &p->gemm;
     enum dtype a = g->fp8 ? g->a_code : g->ab_dtype, b = g->fp8 ? g->b_code : g->ab_dtype;
     snprintf(out, GEMM_PRODUCT_TEXT,
-             "%" PRId64 " x %" PRId64 " x %" PRId64 " %c%c %s %s to %s%s, epilogue %u, aligned %u %u %u %u", g->m, g->n,
-             g->k, g->transpose_a ? 'T' : 'N', g->transpose_b ? 'T' : 'N', dtype_name(a), dtype_name(b),
-             dtype_name(g->c_dtype), g->fast_sums ? " fast" : "", p->epilogue, p->align_a, p->align_b, p->align_c,
-             p->align_aux);
+             "%" PRId64 " x %" PRId64 " x %" PRId64 " %c%c %s %s to %s%s%s, epilogue %u, aligned %u %u %u %u", g->m,
+             g->n, g->k, g->transpose_a ? 'T' : 'N', g->transpose_b ? 'T' : 'N', dtype_name(a), dtype_name(b),
+             dtype_name(g->c_dtype), g->fast_sums ? " fast" : "", g->block ? " by blocks" : "", p->epilogue, p->align_a,
+             p->align_b, p->align_c, p->align_aux);
 }
 
 /* Is the algorithm still valid for this product? It was when it was recorded: if not, the file or the library has

@@ -48,7 +48,8 @@ struct cudaDeviceProp {
 
 /* ---- library types (library_types.h) ---- */
 typedef enum cudaDataType_t {
-    CUDA_R_32F = 0, CUDA_R_64F = 1, CUDA_R_16F = 2, CUDA_R_16BF = 14, CUDA_R_8F_E4M3 = 28, CUDA_R_8F_E5M2 = 29
+    CUDA_R_32F = 0, CUDA_R_64F = 1, CUDA_R_16F = 2, CUDA_R_16BF = 14, CUDA_R_8F_E4M3 = 28, CUDA_R_8F_E5M2 = 29,
+    CUDA_R_4F_E2M1 = 33
 } cudaDataType;
 typedef enum cudaDataType_t cudaDataType_t;
 
