@@ -74,6 +74,10 @@ struct stack_key { const char *section, *theirs, *ours; enum stack_when when; co
 enum { STACK_LAYERS_MAX = 129, STACK_NO_WINDOW = -1, STACK_NO_LAYERS = -2 };
 int64_t stack_read_window(const char *before, const char *every, int64_t layers, char letters[STACK_LAYERS_MAX]);
 
+/** The --fp8-recipe of Megatron's fp8-format, and fp8-recipe or, of fp4-format, "nvfp4"; "" where nothing turns fp8 on.
+ *  NULL: no recipe here is that. Pure. */
+const char *stack_read_fp8(const char *format, const char *recipe);
+
 /* free: keys that do not matter here, or sections, as "section.*". ends with theirs NULL. */
 struct stack_file { const char *title; enum stack_form form; const struct stack_key *keys; const char *free; };
 enum { STACK_MOST_FILES = 2 };

@@ -107,6 +107,18 @@ int64_t stack_read_window(const char *before, const char *every, int64_t layers,
     return strcmp(letters, "f") ? n + 1 : 0;                   /* -1 keys before it are all */
 }
 
+const char *stack_read_fp8(const char *format, const char *recipe) {
+    bool hybrid = !strcmp(format, "hybrid"), mx = !strcmp(recipe, "mxfp8");
+    if (!strcmp(recipe, "nvfp4")) return recipe;
+    if (!*format) return "";
+    return mx ? (hybrid ? "mxfp8-e5m2" : recipe) : hybrid ? "delayed" : NULL;
+}
+
+/* The format that says a recipe with E4M3 or E5M2 for gradients; "": of 4 bits. */
+static const char *fp8_format(const char *recipe) {
+    return !strcmp(recipe, "mxfp8") ? "e4m3" : strstr(recipe, "fp4") ? "" : "hybrid";
+}
+
 static void add_what_follows(struct values *v) {
     int64_t dp = number(v, "dp"), chunks = number(v, "chunks") > 1 ? number(v, "chunks") : 0;
     const char *recompute = value(v, "recompute");
@@ -122,6 +134,10 @@ static void add_what_follows(struct values *v) {
     if (number(v, "experts") > 0) add(v, "choices", value(v, "experts-per-token"), NOT_ASKED);
     if (*value(v, "pp-split")) add_notation(v);
     add_window(v);
+    if (!strcmp(value(v, "fp8"), "on")) {
+        add(v, "fp8-format", fp8_format(value(v, "fp8-recipe")), NOT_ASKED);
+        add(v, "blocks", value(v, "fp8-recipe"), NOT_ASKED);
+    }
     if (!strncmp(recompute, "block:", 6)) add(v, "recompute-blocks", recompute + 6, NOT_ASKED);
 }
 
@@ -202,6 +218,9 @@ static bool is_said(int command, const struct values *v, const char *name) {
     for (size_t i = 0; i < sizeof follow / sizeof *follow; i++) said |= !strcmp(follow[i], name);
     said |= number(v, name) == 1 && (!strcmp(name, "cp") || !strcmp(name, "ep"));
     if (!strcmp(name, "arch")) name = "llama";
+    if (!strcmp(name, "fp8")) name = *value(v, "fp8-format") ? "fp8-format" : "blocks";
+    if (!strcmp(name, "fp8-recipe") || !strcmp(name, "fp8-hadamard")) name = "blocks";
+    said |= !strcmp(name, "blocks") && !strcmp(text, "delayed");
     if (!strcmp(name, "pp-split")) name = "notation";
     if (!strcmp(name, "window")) name = "window-before";
     if (!strcmp(name, "window-layers")) name = !strcmp(text, "s") ? "window-before" : "window-freq";

@@ -121,7 +121,12 @@ static const struct stack_key MEGATRON_CORE[] = {
     {"", "data-parallel-sharding-strategy", "zero", IS, "3", "optim_grads_params"},
     {"", "accumulate-allreduce-grads-in-fp32", "grad-fp32", ON, NULL, ""},
     {"", "tp-comm-overlap", "tp-overlap", ON, NULL, ""},
-    {"", "fp8-format", "fp8", ON, NULL, "hybrid"},
+    {"", "fp8-format", "fp8-format", IS, "hybrid", NULL},
+    {"", "fp8-format", "fp8-format", IS, "e4m3", NULL},
+    {"", "fp8-recipe", "blocks", IS, "mxfp8", NULL},
+    {"", "fp8-recipe", "blocks", IS, "mxfp8-e5m2", "mxfp8"},
+    {"", "fp4-format", "blocks", IS, "nvfp4", "e2m1"},
+    {"", "fp4-recipe", "", MUST, "nvfp4", "nvfp4"},
     MEGATRON_READ,
     MEGATRON_CHECKPOINTS,
     MEGATRON_EXPERTS,
@@ -242,6 +247,8 @@ static const struct stack_key TITAN[] = {
     {"training", "mixed_precision_reduce", "grad-reduce", READ, "float32", NULL},
     {"training", "dtype", "", MUST, "float32", "float32"},
     {"training", "enable_cpu_offload", "", MUST, "false", "false"},
+    {"model", "converters", "fp8-format", IS, "e4m3", "[\"quantize.linear.mx\"]"},
+    {"quantize.linear.mx", "recipe_name", "blocks", IS, "mxfp8", "\"mxfp8_cublas\""},
     {"model", "converters", "", MUST, "[]", "[]"},
     {"parallelism", "expert_tensor_parallel_degree", "", MUST, "1", "1"},
     {"parallelism", "enable_async_tensor_parallel", "", MUST, "false", "true|false"},
@@ -402,7 +409,8 @@ const char *stack_key_shown(const char *name) {
         {"every-nth-layer", "recompute"}, {"offload-states", "offload, offload-to"},
         {"offload-weights", "offload, offload-to"}, {"expert-ffn", "ffn"}, {"decoder-layers", "layers"},
         {"decoder-seq", "seq, noise"}, {"rope-scaled", "rope-scaling"}, {"rope-factor", "rope-scaling"},
-        {"positions", "seq"}, {"window-before", "window"}, {"window-freq", "window-layers"}};
+        {"positions", "seq"}, {"fp8-format", "fp8"}, {"blocks", "fp8-recipe"}, {"window-before", "window"},
+        {"window-freq", "window-layers"}};
     for (size_t i = 0; i < sizeof within / sizeof *within; i++)
         if (!strcmp(name, within[i][0])) return within[i][1];
     return name;

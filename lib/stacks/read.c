@@ -28,10 +28,8 @@ void from_hear(void *self, const char *key, const char *value, const char *becam
     size_t n = strlen(f->path);
     if (!refused && f->of_training && from_has(f->of_training, key) && !strcmp(became, IS_FREE)) return;
     if (!strncmp(became, f->path, n) && !strncmp(became + n, ": ", 2)) became += n + 2;
-    if (!strcmp(became, "ignored")) {
-        if (from_has(f->ignored, key)) return;
-        from_add(f->ignored, ", ", key);
-    }
+    if (!strcmp(became, "ignored") && from_has(f->ignored, key)) return;
+    if (!strcmp(became, "ignored")) from_add(f->ignored, ", ", key);
     if (refused) {
         char is[FLAT_KEY + 8];
         snprintf(is, sizeof is, "%.*s is ", FLAT_KEY, key);
@@ -125,8 +123,7 @@ static void note_number(struct reading *r, const char *name, int64_t n) {
 }
 
 static void note_over(struct reading *r, const char *name, int64_t n) {
-    struct said *s = find(r, name);
-    if (s) s->name[0] = 0;
+    if (find(r, name)) find(r, name)->name[0] = 0;
     note_number(r, name, n);
 }
 
@@ -165,12 +162,11 @@ static bool is_free(const char *list, const char *key) {
 
 static bool is_among(struct reading *r, const char *value, const char *there) {
     char word[FLAT_VALUE];
-    const char *other = NULL;
+    const char *other = there && *there == '=' ? flat_value(r->flat, there + 1) : NULL;
     if (there && !strcmp(there, "=head")) {
         int64_t heads = number(r, "heads");
         return !strcmp(value, there) || (heads > 0 && atoll(value) * heads == number(r, "hidden"));
     }
-    if (there && *there == '=') other = flat_value(r->flat, there + 1);
     if (there && *there == '=') return !strcmp(value, there) || (other && !strcmp(value, other));
     for (int n = 0; there && sscanf(there, "%255[^|]%n", word, &n) == 1; there += n + (there[n] == '|'))
         if (is_same(value, word)) return true;
@@ -450,6 +446,11 @@ static void settle_numbers(struct reading *r) {
          half = !strcmp(text_of(r, "precision"), "bf16");
     if (half && (core || !strcmp(text_of(r, "grad-reduce"), "float32"))) (void)note(r, "", "grad-fp32", "on", false);
     if (find(r, "zero") && !strcmp(text_of(r, "zero"), "on")) snprintf(find(r, "zero")->text, FLAT_VALUE, "1");
+    const char *fp8 = stack_read_fp8(text_of(r, "fp8-format"), text_of(r, "blocks"));
+    bool mx = r->file->form == FORM_TOML, nv = fp8 && !strcmp(fp8, "nvfp4");
+    if (!fp8) refuse(r, mx ? "model.converters" : "fp8-format", "no recipe of this program");
+    if (fp8 && *fp8) (void)note(r, "", "fp8", "on", false), (void)note(r, "", "fp8-recipe", fp8, false);
+    if (find(r, "fp8")) (void)note(r, "", mx ? "fp8-block-scale" : "fp8-hadamard", mx ? "down" : nv ? "on" : "off", 0);
     double b1, b2;
     char text[32];
     if (sscanf(text_of(r, "betas"), "[%lf,%lf", &b1, &b2) == 2) {
@@ -517,9 +518,8 @@ enum status from_read_keys(struct from *f, const struct stack_file *file, const 
     }
     if (status == OK && !f->n_refused && find(r, "rope") && strchr(text_of(r, "rope"), '.'))
         snprintf(find(r, "rope")->text, FLAT_VALUE, "%.0f", atof(text_of(r, "rope")));
-    if (status == OK && !f->n_refused) status = set(r, "rope-theta", "rope");
-    if (status == OK && !f->n_refused) status = set(r, "experts-per-token", "choices");
-    if (status == OK && !f->n_refused) status = set(r, "pp-split", "notation");
+    const char *last[][2] = {{"rope-theta", "rope"}, {"experts-per-token", "choices"}, {"pp-split", "notation"}};
+    for (int i = 0; i < 3 && status == OK && !f->n_refused; i++) status = set(r, last[i][0], last[i][1]);
     free(r);
     return status;
 }

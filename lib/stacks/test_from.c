@@ -335,6 +335,31 @@ TEST(test_a_yaml_of_megatron_is_options) {
     assert_options("norm-eps=1e-05 layers=12");
 }
 
+/* Two keys say a recipe: of gradients in E5M2, or in E4M3, with scales of blocks or without. */
+TEST(test_recipes_of_fp8_are_options) {
+    static const char typed[] = "--vocab 50304 --dp 8";
+    static const struct { const char *keys, *options; } recipes[] = {
+        {"--fp8-format hybrid", "fp8=on fp8-recipe=delayed"},
+        {"--fp8-format hybrid --fp8-recipe delayed", "fp8=on fp8-recipe=delayed"},
+        {"--fp8-format e4m3 --fp8-recipe mxfp8", "fp8=on fp8-recipe=mxfp8"},
+        {"--fp8-recipe mxfp8 --fp8-format hybrid", "fp8=on fp8-recipe=mxfp8-e5m2"},
+        {"--fp4-format e2m1", "fp8=on fp8-recipe=nvfp4 fp8-hadamard=on"},
+        {"--fp4-format e2m1 --fp4-recipe nvfp4", "fp8=on fp8-recipe=nvfp4 fp8-hadamard=on"}};
+    char text[1024];
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+        snprintf(text, sizeof text, "p " SIZES "--bf16 %s\n", recipes[i].keys);
+        assert_ok(read_text("run.sh", text, "", typed));
+        assert_options(recipes[i].options);
+    }
+    assert_ok(read_text("run.sh", "p " SIZES "--fp8-recipe mxfp8", "", typed));      /* no format: off there, too */
+    assert_string_equal(value("fp8"), "off (not the file's)");
+    assert_fails(read_text("run.sh", "p " SIZES "--fp8-format e4m3", "", typed), E_FORMAT, "fp8-format is e4m3",
+                 "no recipe of this program", "--ignore fp8-format");
+    assert_fails(read_text("run.sh", "p " SIZES "--fp8-format hybrid --fp8-recipe blockwise", "", typed), E_FORMAT,
+                 "fp8-recipe is blockwise");
+    assert_fails(read_text("run.sh", "p " SIZES "--fp4-format e2m1 --fp8-recipe mxfp8", "", typed), E_FORMAT, "fp8");
+}
+
 /* ---- files of DeepSpeed, torchtitan, nanotron ---- */
 
 TEST(test_a_ds_config_is_options) {
@@ -374,6 +399,18 @@ TEST(test_a_ds_config_is_options) {
 #define TITAN "[job]\nname = \"x\"\n[model]\nname = \"llama3\"\nflavor = \"8B\" # Llama 3 8B\n[lr_scheduler]\n" \
     "decay_type = \"cosine\"\n[training]\nlocal_batch_size = 2\nseq_len = 8192\n[compile]\ncomponents = [\"model\",\n" \
     "  \"loss\"]\n"
+
+TEST(test_mxfp8_of_torchtitan_is_a_recipe) {
+#define MX "[quantize.linear.mx]\nrecipe_name = \"mxfp8_cublas\"\n"
+#define CONVERTED "[job]\n[model]\nconverters = [\"quantize.linear.mx\"]\nname = \"llama3\"\nflavor = \"8B\"\n" \
+    "[lr_scheduler]\ndecay_type = \"cosine\"\n[training]\nlocal_batch_size = 2\nseq_len = 8192\n"
+    assert_ok(read_text("a.toml", CONVERTED MX, "", "--dp 8"));
+    assert_options("fp8=on fp8-recipe=mxfp8 fp8-block-scale=down");
+    assert_ok(read_text("a.toml", TITAN MX, "", "--dp 8"));        /* a recipe, and no converter that reads it */
+    assert_string_equal(value("fp8"), "off (not the file's)");
+    assert_fails(read_text("a.toml", CONVERTED, "", "--dp 8"), E_FORMAT, "--ignore model.converters");
+    assert_ok(read_text("a.toml", CONVERTED, "model.converters", "--dp 8"));
+}
 
 TEST(test_a_toml_of_torchtitan_is_options) {
     assert_ok(read_text("a.toml", TITAN "[parallelism]\ntensor_parallel_degree = 2\n[activation_checkpoint]\n"
@@ -501,6 +538,12 @@ TEST(test_what_plan_writes_is_read_back) {
     there_and_back(STACK_MEGATRON_CORE, "pretrain_gpt.py", typed, "--vocab 128256", SIZED LAID " window window-layers");
     assert_row("window-size", "--window");
     assert_row("window-attn-skip-freq", "--window-layers");
+    static const char *const recipes[] = {"delayed", "mxfp8", "mxfp8-e5m2", "nvfp4 --fp8-hadamard on"};
+    for (int i = 0; i < 4; i++) {
+        snprintf(typed, sizeof typed, "%s --fp8 on --fp8-recipe %s", llama, recipes[i]);
+        there_and_back(STACK_MEGATRON_CORE, "pretrain_gpt.py", typed, "--vocab 128256",
+                       SIZED LAID " fp8 fp8-recipe fp8-hadamard");
+    }
     snprintf(typed, sizeof typed, "%s --pp-split 39,41 --recompute selective", llama);
     there_and_back(STACK_MEGATRON_CORE, "pretrain_gpt.py", typed, "--vocab 128256", SIZED LAID " sp recompute");
     there_and_back(STACK_MEGATRON_2021, "pretrain_gpt.py", "--model gpt2-1558m --precision fp16 --tp 5 --dp 4 "
@@ -566,6 +609,7 @@ TESTS(unit_test(test_a_folder_or_another_text), unit_test(test_bert_and_t5_of_me
       unit_test(test_keys_are_shown_as_options), unit_test(test_what_only_the_shell_knows),
       unit_test(test_keys_that_belong_together),
       unit_test(test_windows_of_layers_by_a_list), unit_test(test_some_of_the_keys_that_belong_together),
+      unit_test(test_recipes_of_fp8_are_options), unit_test(test_mxfp8_of_torchtitan_is_a_recipe),
       unit_test(test_a_ds_config_is_options), unit_test(test_a_toml_of_torchtitan_is_options),
       unit_test(test_a_yaml_of_nanotron_is_options), unit_test(test_a_key_that_transformers_does_not_read),
       unit_test(test_a_config_json_is_options), unit_test(test_a_config_json_that_cannot_be_said),
