@@ -645,6 +645,11 @@ TEST(test_the_rate_of_another_step) {
         w.y[0] = 1e-2, w.x[0] = TRIED[k].rate, w.e.limit = 1e-9;
         assert_suspect(TRIED[k].id, TRIED[k].word);
     }
+    begin("lr", 0);             /* a script's reference has the rate of the step before */
+    struct kept_piece p = {.name = "lr", .box = {.n_axes = 1, .of = {1}, .n = {1}}, .parts = 1};
+    *kept_add(&w.last, &p) = 1.25e-3;
+    w.y[0] = 2.5e-3, w.x[0] = 1.25e-3, w.e.limit = 1e-9;
+    assert_suspect("rate", "step before");
 }
 
 /* The norm of two blocks with two experts each, which leaves out what the case says, or a part of each gradient. */

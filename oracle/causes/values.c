@@ -103,12 +103,14 @@ bool suspect_begun_again(const struct evidence *e, char detail[160]) {
     return fits;
 }
 
-/* The learning rate of the step before, or of the next. */
+/* The learning rate of the step before, or of the next. A script's reference has no list of rates. */
 bool suspect_other_step(const struct evidence *e, char detail[160]) {
+    struct whole old;
     if (strcmp(e->c.name, "lr")) return false;
     for (int64_t by = -1; by <= 1; by += 2) {
-        int64_t i = e->c.step - 1 + by;
-        if (i < 0 || fabs(number(e, "lr", i) / e->x.x[0] - 1) > 1e-6) continue;
+        double rate = number(e, "lr", e->c.step - 1 + by);
+        if (by < 0 && kept_sibling(e->last, "lr", NULL, &old)) rate = old.x[0], whole_fini(&old);
+        if (!(fabs(rate / e->x.x[0] - 1) <= 1e-6)) continue;
         snprintf(detail, 160, "it is that of the %s", by < 0 ? "step before" : "next step");
         return true;
     }

@@ -122,6 +122,7 @@ def of_adapter(work, number, adapter):
     precision, folder, log = ["fp32", "bf16"][turn % 2], f"{work}/run-{adapter}-{number}", f"{work}/log-{adapter}"
     reference = reference_of(work, f"short-{model}", seed, [*OF_ADAPTERS[model], "--layers", "2"])
     what = f"{model} seed {seed} {adapter} {ranks} {' '.join(words)}"
+    shutil.rmtree(folder, ignore_errors=True)           # of a run that was stopped
     words = [adapter, reference, folder, "--dtype", precision, "--micro-batch", micro, *words]
     if not run_ranks(int(ranks), log, run_adapter, os.path.join(HERE, "tools", "oracle"), *words):
         sys.exit(f"{what} ends with an error; {log} says: {open(log).read()[-2000:]}")
