@@ -1,5 +1,5 @@
 /* The finding on the first wrong tensor: signatures that need other tensors, of the run, of the reference, and of the
- * steps before (causes.c, with some more; stale.c), and the text (finding.c). */
+ * steps before (causes.c, with some more), and the text (finding.c). */
 #pragma once
 
 #include "oracle/suspect.h"
@@ -7,11 +7,9 @@
 
 signature suspect_unsummed, suspect_unaveraged, suspect_group, suspect_accumulated, suspect_own_norms,
     suspect_mean_of_means, suspect_betas, suspect_scores, suspect_unmasked_rows, suspect_counted_logits;
-/* stale.c: an activation of weights of the step before */
-signature suspect_stale_weights;
 /* values.c: compares the values with those of other places, precisions and steps */
 signature suspect_other_samples, suspect_rounded, suspect_by_token, suspect_begun_again, suspect_other_step,
-    suspect_norm_of_family;
+    suspect_norm_of_family, suspect_stale_weights;
 
 /** Targets that the run does not ignore, over all of them; 1: it does not say. */
 double suspect_share_of_targets(const struct evidence *);
