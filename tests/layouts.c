@@ -470,3 +470,30 @@ struct plan layout_in_company(struct plan p, int company) {
     p.micro_batch = 2;
     return p;
 }
+
+/* ---- all of them against the serial run ---- */
+void layout_try_settled(struct layout_tally *t, struct plan p) {
+    enum status settled = plan_settle(&p, comm_world_size());
+    t->failed += !layout_is_serial(&p, settled, t->reference);
+}
+
+struct listed { struct layout_tally *tally; const struct layout_tries *tries; };
+
+static void try_listed(void *self, const struct plan *p) {
+    struct listed *l = self;
+    if (l->tries->takes(p)) l->tries->try(l->tally, *p);
+}
+
+int layouts_differ(const struct plan *serial, const struct layout_tries *tries) {
+    struct reference reference;
+    struct layout_tally t = {&reference, 0};
+    enum status status = reference_init(&reference, serial);
+    status_report();
+    bool ready = agree_all(status == OK);
+    for (int i = 0; ready && i < N_COMPANIES; i++) tries->try(&t, layout_in_company(*serial, i));
+    if (ready) tries->others(&t, tries->try);
+    if (ready && tries->takes && layouts_want_all())
+        layouts_each(serial, comm_world_size(), try_listed, &(struct listed){&t, tries});
+    reference_fini(&reference);
+    return ready ? t.failed : -1;
+}

@@ -64,6 +64,19 @@ struct plan layout_in_company(struct plan, int company);
 /** The company with a pipeline in it, and this schedule (pp_schedule_at). */
 struct plan layout_scheduled_in_company(struct plan, int company, int schedule);
 
+/* Layouts that are compared with a reference; those that differ are counted. */
+struct layout_tally { const struct reference *reference; int failed; };
+typedef void layout_try(struct layout_tally *, struct plan);
+/** Settle the layout, and count it unless it is the serial run (layout_is_serial). @collective{world} */
+void layout_try_settled(struct layout_tally *, struct plan);
+
+/** Compare with the serial run of a plan, by `try`: all companies; `others`, which the caller lists; and with LONG=1
+ *  every layout that `takes` accepts (NULL: none). @return how many differ; -1: the serial run fails, and its error is
+ *  printed  @collective{world} */
+struct layout_tries { layout_try *try; void (*others)(struct layout_tally *, layout_try *);
+                      bool (*takes)(const struct plan *); };
+int layouts_differ(const struct plan *serial, const struct layout_tries *);
+
 /** "dp2 tp2 pp2 1f1b micro2 split 3,5". Static storage. */
 const char *layout_name(const struct plan *);
 

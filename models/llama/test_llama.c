@@ -498,16 +498,8 @@ TEST(test_activation_is_that_of_every_mlp) {
 
 /* ---- parity ---- */
 
-struct tally { const struct reference *reference; int seen, failed; };
-
-static void try_settled(struct tally *t, struct plan p) {
-    enum status settled = plan_settle(&p, comm_world_size());
-    t->seen++;
-    t->failed += !layout_is_serial(&p, settled, t->reference);
-}
-
 /* Shard the sequence: cp 2, and other axes as far as the world has ranks. */
-static void try_cp(struct tally *t) {
+static void try_cp(struct layout_tally *t, layout_try *try) {
     int world = comm_world_size();
     for (int by = 0; world > 1 && by < 3; by++) {
         struct plan p = t->reference->run.plan;
@@ -519,25 +511,15 @@ static void try_cp(struct tally *t) {
         plan_set_number(&p, "sp", p.mesh.tp > 1);
         plan_set_number(&p, "zero", by == CP_BY_RING ? 3 : 1);
         p.micro_batch = p.global_batch < 2 * p.mesh.dp ? 1 : 2;
-        try_settled(t, p);
+        try(t, p);
     }
 }
 
-static void try_listed(void *self, const struct plan *p) {
-    if (plan_kv_heads(p) % p->mesh.tp == 0) try_settled(self, *p);
-}
+static bool divides_keys(const struct plan *p) { return plan_kv_heads(p) % p->mesh.tp == 0; }
 
 static void try_layouts(struct plan serial) {
-    struct reference reference;
-    enum status status = reference_init(&reference, &serial);
-    struct tally t = {&reference, 0, 0};
-    bool ready = agree_all(status == OK);
-    for (int i = 0; ready && i < N_COMPANIES; i++) try_settled(&t, layout_in_company(serial, i));
-    if (ready) try_cp(&t);
-    if (ready && layouts_want_all()) layouts_each(&serial, comm_world_size(), try_listed, &t);
-    reference_fini(&reference);
-    assert_ok(status);
-    assert_int_equal(t.failed, 0);
+    static const struct layout_tries tries = {layout_try_settled, try_cp, divides_keys};
+    assert_int_equal(layouts_differ(&serial, &tries), 0);
 }
 
 TEST(test_every_layout_of_llama_equals_serial_fp64) { try_layouts(serial_plan()); }
@@ -556,8 +538,8 @@ TEST(test_windows_over_shards_of_several_tiles_equal_serial_fp64) {
     plan_set_number(&p, "window", 90);
     plan_set_word(&p, "window-layers", "sf", 0);
     enum status status = reference_init(&reference, &p);
-    struct tally t = {&reference, 0, 0};
-    if (agree_all(status == OK)) try_cp(&t);
+    struct layout_tally t = {&reference, 0};
+    if (agree_all(status == OK)) try_cp(&t, layout_try_settled);
     reference_fini(&reference);
     assert_ok(status);
     assert_int_equal(t.failed, 0);
@@ -569,9 +551,9 @@ TEST(test_llama_in_fp8_equals_serial) {
     struct plan serial = serial_plan();
     fp8_options(&serial)->on = 1;
     enum status status = reference_init(&reference, &serial);
-    struct tally t = {&reference, 0, 0};
+    struct layout_tally t = {&reference, 0};
     bool ready = agree_all(status == OK);
-    for (int i = 2; ready && i < N_COMPANIES; i += 5) try_settled(&t, layout_in_company(serial, i));
+    for (int i = 2; ready && i < N_COMPANIES; i += 5) layout_try_settled(&t, layout_in_company(serial, i));
     reference_fini(&reference);
     assert_ok(status);
     assert_int_equal(t.failed, 0);
@@ -581,12 +563,12 @@ TEST(test_materialised_attention_of_shared_keys_equals_blocked) {
     struct reference reference;
     struct plan serial = serial_plan(), p = serial;
     enum status status = reference_init(&reference, &serial);
-    struct tally t = {&reference, 0, 0};
+    struct layout_tally t = {&reference, 0};
     model_options(&p)->attention = ATTENTION_MATERIALISED;
     p.mesh.tp = comm_world_size() > 1 ? 2 : 1;
     p.mesh.dp = comm_world_size() / p.mesh.tp;
     p.micro_batch = 1;
-    if (agree_all(status == OK)) try_settled(&t, p);
+    if (agree_all(status == OK)) layout_try_settled(&t, p);
     reference_fini(&reference);
     assert_ok(status);
     assert_int_equal(t.failed, 0);

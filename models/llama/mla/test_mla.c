@@ -358,15 +358,8 @@ TEST(test_impossible_latents_are_refused) {
 }
 
 /* ---- parity ---- */
-struct tally { const struct reference *reference; int failed; };
-
-static void try_settled(struct tally *t, struct plan p) {
-    enum status settled = plan_settle(&p, comm_world_size());
-    t->failed += !layout_is_serial(&p, settled, t->reference);
-}
-
 /* Shard the sequence: cp 2, and other axes as far as the world has ranks. */
-static void try_cp(struct tally *t) {
+static void try_cp(struct layout_tally *t, layout_try *try) {
     static const char *const BY[] = {"ring", "ulysses", "gather"};
     int world = comm_world_size();
     for (int by = 0; world > 1 && by < 3; by++) {
@@ -377,23 +370,15 @@ static void try_cp(struct tally *t) {
         plan_set_number(&p, "sp", p.mesh.tp > 1);
         plan_set_number(&p, "zero", by == 0 ? 3 : 1);
         p.micro_batch = p.global_batch < 2 * p.mesh.dp ? 1 : 2;
-        try_settled(t, p);
+        try(t, p);
     }
 }
 
-static void try_listed(void *self, const struct plan *p) { try_settled(self, *p); }
+static bool take_all(const struct plan *p) { return p != NULL; }
 
 static void try_layouts(struct plan serial) {
-    struct reference reference;
-    enum status status = reference_init(&reference, &serial);
-    struct tally t = {&reference, 0};
-    bool ready = agree_all(status == OK);
-    for (int i = 0; ready && i < N_COMPANIES; i++) try_settled(&t, layout_in_company(serial, i));
-    if (ready) try_cp(&t);
-    if (ready && layouts_want_all()) layouts_each(&serial, comm_world_size(), try_listed, &t);
-    reference_fini(&reference);
-    assert_ok(status);
-    assert_int_equal(t.failed, 0);
+    static const struct layout_tries tries = {layout_try_settled, try_cp, take_all};
+    assert_int_equal(layouts_differ(&serial, &tries), 0);
 }
 
 TEST(test_every_layout_of_latent_attention_equals_serial_fp64) { try_layouts(padded_plan()); }
@@ -406,13 +391,13 @@ TEST(test_latents_with_other_products_equal_serial) {
         struct plan serial = padded_plan(), p;
         plan_set_number(&serial, "fp8", fp8);
         enum status status = reference_init(&reference, &serial);
-        struct tally t = {&reference, 0};
+        struct layout_tally t = {&reference, 0};
         p = serial;
         if (!fp8) model_options(&p)->attention = ATTENTION_MATERIALISED;
         p.mesh.tp = comm_world_size() > 1 ? 2 : 1;
         p.mesh.dp = comm_world_size() / p.mesh.tp;
         p.micro_batch = 1;
-        if (agree_all(status == OK)) try_settled(&t, p);
+        if (agree_all(status == OK)) layout_try_settled(&t, p);
         reference_fini(&reference);
         assert_ok(status);
         assert_int_equal(t.failed, 0);

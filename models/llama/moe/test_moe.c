@@ -256,17 +256,9 @@ TEST(test_a_bias_that_cannot_move_is_refused) {
 }
 
 /* ---- parity ---- */
-struct tally { const struct reference *reference; int failed; };
-typedef void try_one(struct tally *, struct plan);
-
-static void try_settled(struct tally *t, struct plan p) {
-    enum status settled = plan_settle(&p, comm_world_size());
-    t->failed += !layout_is_serial(&p, settled, t->reference);
-}
-
 /* By SGD, as in tests/test_optimizers.c: no small divisor enlarges a rounding. Offload and optim-sync validate are
  * refused. */
-static void try_moved(struct tally *t, struct plan p) {
+static void try_moved(struct layout_tally *t, struct plan p) {
     struct difference d = {0};
     plan_set_word(&p, "offload", "none", 0), plan_set_word(&p, "optim-sync", "wait", 0);
     enum status status = plan_settle(&p, comm_world_size());
@@ -281,7 +273,7 @@ static void try_moved(struct tally *t, struct plan p) {
 }
 
 /* Shard the experts, with tp and sp, cp, pp, zero and recompute as far as the world has ranks. */
-static void try_ep(struct tally *t, try_one *try) {
+static void try_ep(struct layout_tally *t, layout_try *try) {
     static const struct { int ranks, ep, dp, tp, cp, pp, sp, zero, recompute; } layouts[] = {
         {2, 2, 2, 1, 1, 1, 0, 2, 0}, {2, 2, 1, 1, 2, 1, 0, 3, 0}, {2, 1, 1, 2, 1, 1, 1, 0, RECOMPUTE_FULL},
         {4, 4, 4, 1, 1, 1, 0, 3, RECOMPUTE_FULL}, {4, 2, 2, 2, 1, 1, 1, 1, 0}, {4, 2, 2, 1, 1, 2, 0, 2, 0},
@@ -300,27 +292,20 @@ static void try_ep(struct tally *t, try_one *try) {
     }
 }
 
-static void try_listed(void *self, const struct plan *p) { try_settled(self, *p); }
+static bool take_all(const struct plan *p) { return p != NULL; }
 
-static void try_layouts(struct plan serial, try_one *try) {
-    struct reference reference;
-    enum status status = reference_init(&reference, &serial);
-    struct tally t = {&reference, 0};
-    bool ready = agree_all(status == OK);
-    for (int i = 0; ready && i < N_COMPANIES; i++) try(&t, layout_in_company(serial, i));
-    if (ready) try_ep(&t, try);
-    if (ready && try == try_settled && layouts_want_all()) layouts_each(&serial, comm_world_size(), try_listed, &t);
-    reference_fini(&reference);
-    assert_ok(status);
-    assert_int_equal(t.failed, 0);
+static void try_layouts(struct plan serial) {
+    static const struct layout_tries tries = {layout_try_settled, try_ep, take_all};
+    assert_int_equal(layouts_differ(&serial, &tries), 0);
 }
 
-TEST(test_every_layout_of_sigmoids_and_shared_experts_equals_serial_fp64) { try_layouts(routed_plan(), try_settled); }
-TEST(test_every_layout_of_softmax_in_groups_equals_serial_fp64) { try_layouts(softmax_plan(), try_settled); }
+TEST(test_every_layout_of_sigmoids_and_shared_experts_equals_serial_fp64) { try_layouts(routed_plan()); }
+TEST(test_every_layout_of_softmax_in_groups_equals_serial_fp64) { try_layouts(softmax_plan()); }
 TEST(test_every_layout_of_a_moved_bias_equals_serial_fp64) {
     struct plan p = moved_plan();
     p.optimizer = OPTIMIZER_SGD, p.lr = 0.5, p.min_lr = 0.1;
-    try_layouts(p, try_moved);
+    static const struct layout_tries tries = {try_moved, try_ep, NULL};
+    assert_int_equal(layouts_differ(&p, &tries), 0);
 }
 
 TESTS(unit_test(test_routers_have_the_options_rule), unit_test(test_params_of_shared_experts_are_counted),
