@@ -141,7 +141,7 @@ enum status types_agree(const struct program *p, const struct factors *f, const 
                         const char *rewrite, const struct typed *t) {
     unsigned cut, sharded = 0, varying = 0;
     char by_rules[64], by_shape[64];
-    for (int i = 0; i < f->n; i++) {
+    for (int i = 0; i < f->n && i < MAX_FACTORS; i++) {
         sharded |= (unsigned)(t->at[i].kind == SHARDED || t->at[i].kind == VARYING) << i;
         varying |= (unsigned)(t->at[i].kind == VARYING) << i;
     }
