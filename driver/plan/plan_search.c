@@ -11,6 +11,7 @@
 #include "lib/base/integer.h"
 #include "lib/base/output.h"
 #include "lib/base/replace.h"
+#include "lib/base/say.h"
 #include "lib/ops/attention/attention.h"
 #include "planner/choose.h"
 #include "planner/explain.h"
@@ -86,11 +87,11 @@ static enum status write_ini(const struct answer *a, const struct layout *l, con
 
 /* ---- as text ---- */
 static void print_family(const struct answer *a, const struct family *f) {
-    char text[192];
+    char text[192], room[32];
     const struct price *best = &a->fastest->price;
     printf("  %-11s %-10s", decision_name(f->decision), choice_text(f->decision, f->choice));
     if (!f->fits) {
-        printf("does not fit: %.1f GiB", (double)f->best.price.total_bytes / GIB);
+        printf("does not fit: %s", bytes_text((double)f->best.price.total_bytes, room));
     } else if (f->best.price.step_s <= best->step_s) {
         printf("is the fastest's\n");
         return;
@@ -114,11 +115,11 @@ static void print_tipping(const struct answer *a, enum assumption what) {
 static int shown_of(const struct answer *a) { return (int)min64(a->found.n_best, a->asked->top); }
 
 static void print_list(const struct answer *a) {
-    char text[192];
+    char text[192], room[32];
     const struct search *s = &a->found;
     for (int i = 0; i < shown_of(a); i++) {
         const struct price *x = &s->best[i].price;
-        printf("%9.4g s  mfu %4.1f%%  %5.1f GiB  %s%s\n", x->step_s, 100 * x->mfu, (double)x->total_bytes / GIB,
+        printf("%9.4g s  mfu %4.1f%%  %9s  %s%s\n", x->step_s, 100 * x->mfu, bytes_text((double)x->total_bytes, room),
                layout_text(&s->best[i].layout, text, sizeof text), i < a->tied ? "  =" : "");
         plan_print_phases(x);
     }

@@ -2,6 +2,7 @@
 #include "driver/plan/plan_tables.h"
 
 #include "driver/report/report.h"
+#include "lib/base/say.h"
 #include <math.h>
 
 #define GIB 1073741824.0
@@ -88,12 +89,12 @@ static void print_differences(FILE *f, const void *self) {
 }
 
 static json_t *family_json(const struct plan_page *p, const struct family *x) {
-    char layout[192], step[32], longer[32];
+    char layout[192], step[64], longer[32], room[32];
     const struct price *it = &x->best.price;
     const struct compared pair = {it, p->fastest ? &p->fastest->price : it};
     layout_text(&x->best.layout, layout, sizeof layout);
-    snprintf(step, sizeof step, x->fits ? "%.4g" : "does not fit: %.1f GiB",
-             x->fits ? it->step_s : (double)it->total_bytes / GIB);
+    if (x->fits) snprintf(step, sizeof step, "%.4g", it->step_s);
+    else snprintf(step, sizeof step, "does not fit: %s", bytes_text((double)it->total_bytes, room));
     if (!x->fits)
         return json_pack("[s, s, s, s, {s:s}, s]", decision_name(x->decision), choice_text(x->decision, x->choice), "",
                          "", "reason", step, layout);

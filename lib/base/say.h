@@ -19,5 +19,15 @@ __attribute__((format(printf, 2, 3))) static inline void say(struct line *line, 
     if (line->used >= line->bytes) line->used = line->bytes - 1;
 }
 
+/** "12.3 GiB", "87.5 MiB", "0.4 KiB": the largest unit of which there is a tenth. @return text */
+static inline const char *bytes_text(double bytes, char text[32]) {
+    static const char units[] = "GMK";
+    int i = 0;
+    double unit = 1 << 30;
+    for (; i < 2 && bytes < unit / 10; i++) unit /= 1024;
+    snprintf(text, 32, "%.1f %ciB", bytes / unit, units[i]);
+    return text;
+}
+
 /** x; a NaN loses its sign, which says nothing, so it is printed as "nan" and never as "-nan". */
 static inline double printed(double x) { return isnan(x) ? fabs(x) : x; }
