@@ -168,7 +168,7 @@ static enum status run_import(const void *request, const struct options *o, cons
     for (int i = 0; i < N_MODEL_OPTIONS; i++) {
         const char *option;
         char value[MODEL_VALUE_MAX];
-        if (checkpoint_model_option(&m, i, &option, value)) printf(" --%s %s", option, value);
+        if (checkpoint_model_option(&m, i, &train_recipe, &option, value)) printf(" --%s %s", option, value);
     }
     puts(m.dropless ? " --capacity 0 --aux-loss 0 --z-loss 0" : "");
     printf("which is what --init %s alone takes from it%s\n", q->to,

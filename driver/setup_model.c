@@ -17,7 +17,7 @@ enum status setup_sizes(const struct checkpoint_model *m, struct options *o, enu
     for (int i = 0; i < N_MODEL_OPTIONS; i++) {
         const char *name;
         char value[MODEL_VALUE_MAX];
-        if (checkpoint_model_option(m, i, &name, value)) TRY(options_set(o, name, value, source));
+        if (checkpoint_model_option(m, i, &train_recipe, &name, value)) TRY(options_set(o, name, value, source));
     }
     return OK;
 }

@@ -28,7 +28,7 @@ first_loss() { # OPTIONS...: of a run of one step, in $loss
 is_the_same_model() { # NAME OPTIONS...
     local own words experts=()
     name=$1_is_the_model_that_was_exported
-    [[ $1 = mixtral || $1 = moe ]] && experts=(--aux-loss 0 --z-loss 0)
+    [[ $1 = mixtral || $1 = moe || $1 = gpt_oss* ]] && experts=(--aux-loss 0 --z-loss 0)
     read -ra words <<<"$(sed -n 's/^train with: //p' words)"
     first_loss --layers 2 --hidden 64 --heads 4 --seq 32 "${@:2}" "${experts[@]}" ${experts:+--capacity 0} \
         --init saved || return
@@ -62,6 +62,8 @@ apart llama_of_other_sizes_than_tiny 2 "--tp 2" --arch llama --tie on --kv-heads
 apart mixtral 4 "--dp 2 --ep 2 --tp 2" --arch mixtral --tie off --kv-heads 2 --ffn 96 --experts 4
 apart moe 4 "--dp 2 --ep 2 --tp 2" --arch moe --tie off --kv-heads 2 --ffn 96 --experts 4 --expert-ffn 40 \
     --expert-layers de --router-norm off --qk-norm head
+apart gpt_oss_without_what_tiny_has 2 "--tp 2" --arch gpt_oss --experts 4 --attention-bias none --window 0 \
+    --window-layers s
 apart bert 2 "--tp 2" --arch bert --ffn 96 --activation relu
 apart t5 2 "--tp 2" --arch t5
 apart t5_1_1 2 "--tp 2" --arch t5 --tie off --activation geglu --head-dim 12 --ffn 96
@@ -100,6 +102,15 @@ begin --layers 1 --hidden 32 --heads 4 --seq 16 --vocab 300 --save larger
 stops bytes_of_a_larger_vocabulary E_CONFIG "vocab=300.*--tokenizer.*--vocab 300" --init larger
 goes bytes_of_a_vocabulary_that_is_said --init larger --vocab 300
 STEPS=2 goes resume_has_the_sizes_too --resume larger --vocab 300 --save larger
+letters() { printf "%0$(($1 / 2))d" 0 | sed "s/0/$2/g"; }
+begin --arch moe --hidden 32 --heads 4 --seq 16 --experts 4 --window 4 --window-layers "$(letters 127 sf)s" \
+    --expert-layers "$(letters 127 de)e" --expert-ffn 40 --qk-norm head --router-scores sigmoid --router-groups 2 \
+    --norm-eps 1.2345678901234567e-06 --rope-scaling yarn-untruncated:1.2345678901234:8:1.12345678:32.123456 \
+    --attention-cap 30.123456789012345 --expert-bias on --router-bias on \
+    --attention-bias all --attention-sinks on --swiglu-limit 7.1234567890123456 --router-scale 2.5 --save long
+STEPS=2 goes all_options_of_a_model_are_resumed --resume long --save long
+stops a_longer_option_is_refused E_CONFIG "rope-scaling=linear:2.000.*use fewer digits" --arch llama \
+    --rope-scaling "linear:2.$(letters 400 0)"
 
 # What import does not read is called by its name.
 stranger() { # NAME WORDS CONFIG

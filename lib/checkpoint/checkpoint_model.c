@@ -27,11 +27,11 @@ static const char *const MORE[N_MODEL_MORE] = {"norm-eps", "rope-scaling", "atte
                                                "shared-experts", "expert-bias", "router-bias", "swiglu-limit"};
 
 void checkpoint_model_said(const struct checkpoint_model *m, const char *name, char value[MODEL_VALUE_MAX]) {
-    char key[MODEL_MORE_MAX], text[MODEL_MORE_MAX];
-    int n;
+    size_t n, length = strlen(name);
     value[0] = 0;
-    for (const char *at = m->more; sscanf(at, " %511[^= ]=%511s%n", key, text, &n) == 2; at += n)
-        if (!strcmp(key, name)) snprintf(value, MODEL_VALUE_MAX, "%.*s", MODEL_VALUE_MAX - 1, text);
+    for (const char *at = m->more; at += strspn(at, " "), (n = strcspn(at, " ")); at += n)
+        if (n > length && !strncmp(at, name, length) && at[length] == '=')
+            snprintf(value, MODEL_VALUE_MAX, "%.*s", (int)(n - length - 1), at + length + 1);
 }
 
 double checkpoint_model_real(const struct checkpoint_model *m, const char *name, double usual) {
@@ -42,7 +42,7 @@ double checkpoint_model_real(const struct checkpoint_model *m, const char *name,
 
 void checkpoint_model_say(struct checkpoint_model *m, const char *name, const char *value) {
     size_t n = strlen(m->more);
-    snprintf(m->more + n, sizeof m->more - n, "%s%.40s=%.160s", n ? " " : "", name, value);
+    snprintf(m->more + n, sizeof m->more - n, "%s%s=%s", n ? " " : "", name, value);
 }
 
 void checkpoint_model_say_real(struct checkpoint_model *m, const char *name, double value, double usual) {
@@ -89,7 +89,7 @@ static enum status check_more(const struct checkpoint_model *m, const char *wher
     struct checkpoint_model known = *m;
     checkpoint_model_sort(&known);
     if (!strcmp(known.more, m->more)) return OK;
-    return FAIL(E_FORMAT, "%s: the model's options are \"%.80s\", and \"%s\" of them are known", where, m->more,
+    return FAIL(E_FORMAT, "%s: the model's options are \"%.80s\", and \"%.200s\" of them are known", where, m->more,
                 known.more);
 }
 
@@ -120,7 +120,7 @@ enum status checkpoint_model_plan(const struct checkpoint_model *m, const struct
     enum status status = recipe_options_join(recipe, &table);
     if (status == OK) status = options_create(&table, 1, out, &o);
     for (int i = 0; i < N_MODEL_OPTIONS && status == OK; i++)
-        if (checkpoint_model_option(m, i, &name, value)) status = options_set(o, name, value, FROM_DATA);
+        if (checkpoint_model_option(m, i, NULL, &name, value)) status = options_set(o, name, value, FROM_DATA);
     out->micro_batch = out->global_batch = 1;
     options_destroy(&o);
     free((void *)table.option);
@@ -218,11 +218,34 @@ enum status checkpoint_model_compare(const struct checkpoint_model *theirs, cons
                 PRId64 " or less", where, a.seq, b.seq, a.seq);
 }
 
-bool checkpoint_model_option(const struct checkpoint_model *model, int i, const char **name,
+/* Does the text of a preset set the option? */
+static bool sets(const char *preset, const char *name) {
+    size_t n = strlen(name);
+    for (const char *at = preset; (at = strstr(at, name)); at += n)
+        if ((at == preset || at[-1] == ' ') && at[n] == '=') return true;
+    return false;
+}
+
+/* The default of an option that the preset `tiny` of the arch sets; "": it does not set it. */
+static void usual_of(const struct recipe *r, const char *arch, const char *name, char value[MODEL_VALUE_MAX]) {
+    for (int i = 0; i < r->n_models; i++) {
+        const struct model *m = r->models[i];
+        bool set = false;
+        for (const struct model_preset *const *t = m->presets; *t && !strcmp(m->name, arch); t++)
+            for (const struct model_preset *p = *t; p->name; p++)
+                set |= !strcmp(p->name, "tiny") && sets(p->options, name);
+        for (int k = 0; k < m->options.n && set; k++)
+            if (!strcmp(m->options.option[k].name, name))
+                snprintf(value, MODEL_VALUE_MAX, "%s", m->options.option[k].initial);
+    }
+}
+
+bool checkpoint_model_option(const struct checkpoint_model *model, int i, const struct recipe *over, const char **name,
                              char value[MODEL_VALUE_MAX]) {
     if (i >= N_MODEL_SIZES) {
         *name = MORE[i - N_MODEL_SIZES];
         checkpoint_model_said(model, *name, value);
+        if (!value[0] && over) usual_of(over, arch_of(model), *name, value);
         return value[0] != 0;
     }
     struct checkpoint_model m = *model;

@@ -8,7 +8,9 @@
  * head_dim: 0 if they have the default of a plan. experts_per_token: 0 without experts. dropless: 1 if experts drop no
  * token (capacity 0); it is not compared. more: what no size says, as options: "norm-eps=1e-06"; values that are the
  * options' defaults are left out, and it is zero behind its end. */
-enum { MODEL_MORE_MAX = 512, MODEL_VALUE_MAX = 192 };
+enum { N_MODEL_SIZES = 13, N_MODEL_MORE = 28, N_MODEL_OPTIONS = N_MODEL_SIZES + N_MODEL_MORE };
+/* Bytes of an option's name and "=", of its value and 0, and of all options. */
+enum { MODEL_NAME_MAX = 32, MODEL_VALUE_MAX = 192, MODEL_MORE_MAX = N_MODEL_MORE * (MODEL_NAME_MAX + MODEL_VALUE_MAX) };
 /* The most tokens of --window, and letters of --window-layers. */
 enum { MODEL_WINDOW_MAX = 1000000000, MODEL_LETTERS_MAX = 128 };
 struct checkpoint_model {
@@ -20,7 +22,6 @@ struct checkpoint_model {
 
 /* A size: its name (in the manifest and as an option), its offset in struct checkpoint_model, and its range. */
 struct model_size { const char *name; size_t at; int64_t least, most; };
-enum { N_MODEL_SIZES = 13, N_MODEL_MORE = 28, N_MODEL_OPTIONS = N_MODEL_SIZES + N_MODEL_MORE };
 extern const struct model_size model_sizes[N_MODEL_SIZES];
 static inline int64_t *model_size_of(struct checkpoint_model *m, int i) {
     return (int64_t *)((char *)m + model_sizes[i].at);
@@ -41,8 +42,11 @@ enum status checkpoint_model_check(const struct checkpoint_model *, const char *
 enum status checkpoint_model_compare(const struct checkpoint_model *, const struct plan *, const char *where);
 
 /** Option i of N_MODEL_OPTIONS, which sets a size of the model or is one of `more`, and its value; false: no option is
- *  needed. */
-bool checkpoint_model_option(const struct checkpoint_model *, int i, const char **name, char value[MODEL_VALUE_MAX]);
+ *  needed. A recipe: over the preset `tiny` of the model's arch, so that defaults are said where it has other values;
+ *  NULL: over the defaults of a plan. */
+struct recipe;
+bool checkpoint_model_option(const struct checkpoint_model *, int i, const struct recipe *, const char **name,
+                             char value[MODEL_VALUE_MAX]);
 
 /** The value of an option in `more`; "": the model has the option's default. */
 void checkpoint_model_said(const struct checkpoint_model *, const char *name, char value[MODEL_VALUE_MAX]);
@@ -57,5 +61,4 @@ void checkpoint_model_say_real(struct checkpoint_model *, const char *name, doub
 
 /** Make a plan of the model, for one sample, whose other options have their defaults. The plan keeps `recipe`, which
  *  lists the model that owns the options of `more`. @errors E_USAGE: a value outside its option's range; E_MEMORY */
-struct recipe;
 enum status checkpoint_model_plan(const struct checkpoint_model *, const struct recipe *, struct plan *out);

@@ -158,6 +158,26 @@ TEST(test_weights_alone_are_read_back) {
     checkpoint_close(&r);
 }
 
+/* Each option with the longest value: a manifest keeps them all. */
+TEST(test_all_options_of_a_model_are_kept) {
+    struct checkpoint_model m = MODEL, none = MODEL, back;
+    char value[MODEL_VALUE_MAX], found[MODEL_VALUE_MAX];
+    const char *name;
+    memset(value, '1', sizeof value - 1), value[sizeof value - 1] = 0;
+    for (int i = N_MODEL_SIZES; i < N_MODEL_OPTIONS; i++) {
+        assert_false(checkpoint_model_option(&none, i, NULL, &name, found));
+        checkpoint_model_say(&m, name, value);
+    }
+    json_t *manifest = json_pack("{s:o}", "model", checkpoint_model_json(&m));
+    assert_ok(checkpoint_model_read(manifest, "here", &back));
+    json_decref(manifest);
+    assert_memory_equal(&back, &m, sizeof m);
+    for (int i = N_MODEL_SIZES; i < N_MODEL_OPTIONS; i++) {
+        assert_true(checkpoint_model_option(&back, i, NULL, &name, found));
+        assert_string_equal(found, value);
+    }
+}
+
 TEST(test_nothing_is_left_of_what_was_not_finished) {
     struct checkpoint_writer *w;
     const float a[4] = {0};
@@ -190,4 +210,4 @@ TEST(test_sizes_of_no_model_are_refused) {
 TESTS(unit_test(test_a_weight_is_put_together_from_its_files), unit_test(test_gaps_are_refused),
       unit_test(test_a_weight_that_no_file_has_is_refused), unit_test(test_a_damaged_file_is_not_opened),
       unit_test(test_weights_alone_are_read_back), unit_test(test_nothing_is_left_of_what_was_not_finished),
-      unit_test(test_sizes_of_no_model_are_refused))
+      unit_test(test_all_options_of_a_model_are_kept), unit_test(test_sizes_of_no_model_are_refused))

@@ -28,12 +28,12 @@ static const struct model_format *format_of(const struct recipe *r, const char *
     return NULL;
 }
 
-static enum status set_sizes(struct from *f, const struct checkpoint_model *m) {
+static enum status set_sizes(struct from *f, const struct recipe *r, const struct checkpoint_model *m) {
     const char *name;
     char value[MODEL_VALUE_MAX];
     TRY(from_set(f, "arch", m->arch[0] ? m->arch : "gpt"));
     for (int i = 0; i < N_MODEL_OPTIONS; i++)
-        if (checkpoint_model_option(m, i, &name, value)) TRY(from_set(f, name, value));
+        if (checkpoint_model_option(m, i, r, &name, value)) TRY(from_set(f, name, value));
     return m->dropless ? from_set(f, "capacity", "0") : OK;
 }
 
@@ -103,7 +103,7 @@ static enum status read_hf_config(struct from *f, const struct recipe *r, const 
         return OK;
     }
     TRY(status);
-    return set_sizes(f, &m);
+    return set_sizes(f, r, &m);
 }
 
 /* ---- the kind of a file, by its content ---- */

@@ -86,6 +86,9 @@ static void assert_row(const char *key, const char *became) {
     "{\"model_type\": \"gpt2\", \"n_layer\": 12, \"n_embd\": 768, \"n_head\": 12, \"n_positions\": 1024, " \
     "\"vocab_size\": 50257"
 
+#define GPT_OSS "{\"model_type\": \"gpt_oss\", \"hidden_size\": 64, \"num_hidden_layers\": 2, " \
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 16, \"intermediate_size\": 24, " \
+    "\"num_local_experts\": 4, \"num_experts_per_tok\": 2, \"vocab_size\": 256, \"max_position_embeddings\": 32, "
 TEST(test_a_config_json_is_options) {
     assert_ok(read_text("config.json", LLAMA "\"rms_norm_eps\": 1e-05, \"rope_theta\": 100000}", "", ""));
     assert_options("arch=llama layers=30 hidden=576 heads=9 kv-heads=3 ffn=1536 seq=8192 vocab=49152 tie=on "
@@ -97,6 +100,10 @@ TEST(test_a_config_json_is_options) {
                         "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0, "
                         "\"original_max_position_embeddings\": 2048}}", "", ""));
     assert_options("arch=llama head-dim=80 norm-eps=1e-06 mlp-bias=on rope-scaling=yarn:4:2048");
+    /* the defaults of options that the preset tiny of gpt_oss sets */
+    assert_ok(read_text("config.json", GPT_OSS "\"attention_bias\": false, \"layer_types\": [\"full_attention\", "
+                        "\"full_attention\"]}", "", ""));
+    assert_options("arch=gpt_oss attention-bias=none window=0 window-layers=s attention-sinks=on swiglu-limit=7");
     assert_ok(read_text("config.json", MISTRAL "\"sliding_window\": 2048}", "", ""));
     assert_options("arch=llama window=2048");
     assert_row("sliding_window", "read");

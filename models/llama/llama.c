@@ -172,11 +172,15 @@ static enum status check_window(const struct llama_options *o) {
 }
 
 enum status llama_build(const struct plan *plan, struct program *p) {
+    const char *scaling = llama_options(plan)->rope_scaling;
     struct rope_rule rule = {0};
+    if (strlen(scaling) >= MODEL_VALUE_MAX)
+        return FAIL(E_CONFIG, "rope-scaling=%.40s has %zu bytes, and a checkpoint keeps %d; use fewer digits", scaling,
+                    strlen(scaling), MODEL_VALUE_MAX - 1);
     TRY(moe_check(plan, moe(plan)));
     if (!mla(plan)->kv_lora_rank) TRY(refuse_odd_heads(plan));
     TRY(check_window(llama_options(plan)));
-    TRY(rope_rule_read(llama_options(plan)->rope_scaling, &rule));
+    TRY(rope_rule_read(scaling, &rule));
     TRY(mla_check(plan, mla(plan), &rule, llama_options(plan)->qk_norm || llama_options(plan)->attention_bias));
     if (llama_options(plan)->mlp_bias && model_options(plan)->experts)
         return FAIL(E_CONFIG, "mlp-bias=on is of MLPs, and that of experts is --expert-bias; use --mlp-bias off, or "

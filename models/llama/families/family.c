@@ -77,8 +77,8 @@ static bool holds(const struct llama_family *f, const struct checkpoint_model *m
     if ((mla_hf_has_latents(f) && says(m, "kv-lora-rank", "")) || !moe_hf_holds(f, m)) return false;
     snprintf(own.more, sizeof own.more, "%s %s", f->always, m->experts && f->routed ? f->routed : "");
     for (int i = N_MODEL_SIZES; i < N_MODEL_OPTIONS; i++) {
-        (void)checkpoint_model_option(&own, i, &option, always);
-        (void)checkpoint_model_option(m, i, &option, said);
+        (void)checkpoint_model_option(&own, i, NULL, &option, always);
+        (void)checkpoint_model_option(m, i, NULL, &option, said);
         if (strcmp(always, said) != 0 && !has_key_of(f, option, said)) return false;
     }
     return true;
