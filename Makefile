@@ -329,8 +329,8 @@ $(SHARED)/report.html: driver/report/join $(wildcard driver/report/page/*) plann
     $(SHARED)/vega.flags
 	@mkdir -p $(@D)
 	$(Q)driver/report/join $(VEGA) >$@
-$(SHARED)/driver/report/page_text.o: $(SHARED)/report.html
-$(SHARED)/driver/report/page_text.o: ALL_CFLAGS += -DREPORT_PAGE='"$(SHARED)/report.html"'
+$(SHARED)/driver/report/report.o: $(SHARED)/report.html
+$(SHARED)/driver/report/report.o: ALL_CFLAGS += -DREPORT_PAGE='"$(SHARED)/report.html"'
 
 # Objects are made again when the flags are not those that they were made with (CUDA=0 after CUDA=1, another ARCH, ...).
 KERNEL_FLAGS := $(CU)

@@ -4,7 +4,6 @@
 #include "driver/preflight.h"
 #include "driver/recipe.h"
 #include "launch/agent.h"
-#include "launch/flight_commands.h"
 #include "launch/launch_restart.h"
 #include "lib/base/configs.h"
 #include "lib/base/program.h"

@@ -22,3 +22,13 @@ int host_main(int argc, char **argv);
 /** Run a request with --host or --hostfile: start an agent on each host, or wait for the agents; then coordinate them
  *  until the job ends. @return the exit code, as agent_main's */
 int lighthouse_main(const struct launch_request *);
+
+/* ---- Commands that read the flight records of a job's ranks (lib/comm/flight/), and disturb no rank. ---- */
+
+/** `trivium postmortem [JOB|DIR] [--json]`: compares the records of all ranks (lib/comm/flight/postmortem.h). JOB: a
+ *  job on this host, running or dead (default: the newest). DIR: a folder in which `launch` keeps a failed job's
+ *  records. @return the exit code */
+int postmortem_main(int argc, char **argv);
+/** `trivium watch [JOB] [--once] [--json] [--metrics FILE]`: prints a running job as a table, from its records and its
+ *  metrics, once a second until the job ends. @return the exit code */
+int watch_main(int argc, char **argv);

@@ -1,5 +1,5 @@
 /* trivium postmortem: reads the flight records and prints what each rank did last, and the verdict. */
-#include "launch/flight_commands.h"
+#include "launch/agent.h"
 
 #include "lib/comm/comm.h"
 #include "lib/comm/flight/postmortem.h"

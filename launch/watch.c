@@ -1,5 +1,5 @@
 /* trivium watch: prints once a second what each rank does. */
-#include "launch/flight_commands.h"
+#include "launch/agent.h"
 
 #include "lib/base/input.h"
 #include "lib/comm/comm.h"

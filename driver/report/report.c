@@ -126,3 +126,8 @@ void report_pictures(const char *dir, const char *name) {
         printf("%s/%s.html has no pictures: this build is without Vega; tools/install-deps pictures, then make\n", dir,
                name);
 }
+
+/* The template of all pages, which the build makes (driver/report/join). */
+
+__asm__(".pushsection .rodata\n.globl report_template\nreport_template:\n.incbin \"" REPORT_PAGE "\"\n.byte 0\n"
+        ".popsection\n");

@@ -43,5 +43,5 @@ json_t *report_number(double x);
 /** The text that print(f, self) writes, as JSON. NULL: no memory */
 json_t *report_words(void (*print)(FILE *, const void *self), const void *self);
 
-/* The page around its JSON, zero-terminated (page_text.c). */
+/* The page around its JSON, zero-terminated (the end of report.c). */
 extern const char report_template[];

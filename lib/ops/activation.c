@@ -1,7 +1,6 @@
 #include "lib/ops/activation.h"
 
 #include "lib/ops/gelu.h"
-#include "lib/ops/relu.h"
 #include "lib/ops/swiglu.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Activations of an MLP, by the words of --activation.
  *
- *   relu, gelu, gelu-tanh   y = act(x)                          relu.h, gelu.h
+ *   relu, gelu, gelu-tanh   y = act(x)                          gelu.h
  *   geglu, swiglu           y = act(a) u, a, u = halves of x    swiglu.h; the act of geglu is gelu-tanh */
 #pragma once
 
@@ -25,3 +25,8 @@ bool activation_is_gated(enum activation);
  *  arch: its name. @errors E_CONFIG: it has no such activation  @collective{none} */
 enum status activation_choose(enum activation said, enum activation usual, unsigned takes, const char *arch,
                               enum activation *out);
+
+/* ReLU:  y = max(x, 0)      dx = dy where x > 0, else 0
+ *
+ * in[0] x   out[0] y, the same type. Elementwise, so any shard of any axis will do. NaN stays NaN. */
+extern const struct op op_relu;

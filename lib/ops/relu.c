@@ -1,4 +1,4 @@
-#include "lib/ops/relu.h"
+#include "lib/ops/activation.h"
 #include "lib/ops/cost.h"
 #include "lib/ops/kernels.h"
 #include "lib/ops/shapes.h"

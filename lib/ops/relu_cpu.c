@@ -1,6 +1,6 @@
-/* y = max(x, 0). See relu.h. */
+/* y = max(x, 0). See activation.h. */
 #include "lib/ops/cpu.h"
-#include "lib/ops/relu.h"
+#include "lib/ops/activation.h"
 
 kernel CPU(relu_forward), CPU(relu_backward_input);
 

@@ -1,7 +1,7 @@
-/* y = max(x, 0). See relu.h. Memory-bound; one element per thread. gelu_cuda.cu shows how such a kernel reaches the
+/* y = max(x, 0). See activation.h. Memory-bound; one element per thread. gelu_cuda.cu shows how such a kernel reaches the
  * GPU's bandwidth. */
 #include "lib/ops/cuda.h"
-#include "lib/ops/relu.h"
+#include "lib/ops/activation.h"
 
 extern "C" { kernel CUDA(relu_forward), CUDA(relu_backward_input); }
 

@@ -10,7 +10,7 @@
 #include "lib/ops/gelu.h"
 #include "lib/ops/layernorm.h"
 #include "lib/ops/mla.h"
-#include "lib/ops/relu.h"
+#include "lib/ops/activation.h"
 #include "lib/ops/rmsnorm.h"
 #include "lib/ops/rope.h"
 #include "lib/ops/swiglu.h"

@@ -2,7 +2,6 @@
 #include "lib/ops/activation.h"
 #include "lib/ops/gelu.h"
 #include "lib/ops/pieces.h"
-#include "lib/ops/relu.h"
 #include "lib/ops/scale.h"
 #include "lib/ops/swiglu.h"
 #include "lib/ops/test_op.h"

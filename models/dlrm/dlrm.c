@@ -5,7 +5,7 @@
 #include "lib/ops/rec/binary_cross_entropy.h"
 #include "lib/ops/rec/embedding_bag.h"
 #include "lib/ops/rec/interaction.h"
-#include "lib/ops/relu.h"
+#include "lib/ops/activation.h"
 #include "lib/run/build.h"
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "lib/ops/gemm/gemm_narrow.h"
 
-#include "lib/ops/gemm/rates.h"
+#include "lib/ops/gemm/peak.h"
 #include <pthread.h>
 
 /* Processors multiply pairs at 0.5, 1 or 2 times the rate of fp32. The line is between the last two: a measurement that

@@ -36,7 +36,7 @@ struct gemm_narrow {
 };
 extern const struct gemm_narrow gemm_amx, gemm_pairs, gemm_widened_bf16, gemm_widened_fp16;
 
-/** The way of bf16 on a processor with these rates (rates.h); amx: it has the registers. */
+/** The way of bf16 on a processor with these rates (peak.h); amx: it has the registers. */
 enum gemm_way gemm_way_of_rates(double fma, double pairs, bool amx);
 
 /** The way of a product whose ab_dtype is bf16 or fp16, on this machine. */

@@ -1,7 +1,6 @@
 #include "lib/ops/gemm/peak.h"
 
 #include "lib/ops/gemm/gemm_narrow.h"
-#include "lib/ops/gemm/rates.h"
 #include <stddef.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "lib/ops/gemm/rates.h"
+#include "lib/ops/gemm/peak.h"
 
 #include "lib/base/clock.h"
 #include "lib/ops/vector.h"

@@ -4,7 +4,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/rng.h"
 #include "lib/ops/gemm/gemm.h"
-#include "lib/ops/gemm/rates.h"
+#include "lib/ops/gemm/peak.h"
 #include "lib/ops/gemm/test_gemm.h"
 #include "lib/ops/vector.h"
 #include "tests/test.h"
