@@ -122,6 +122,11 @@ stranger() { # NAME WORDS CONFIG
 stranger another_model_is_called_by_its_name \
     "model_type gemma2; import reads gpt2, llama, mistral, qwen2, qwen3, olmo2, seed_oss,.* mixtral, qwen3_moe,.* t5" \
     '{"model_type": "gemma2"}'
+cp -r llama/out nextn && sed -i 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' nextn/config.json
+name=layers_behind_the_last_are_called_by_their_name
+if "$trivium" checkpoint import --from hf nextn --to nextn-in >log 2>&1; then echo "not ok $name: it was imported"
+elif grep -q "E_FORMAT.*of layer 1, and num_hidden_layers is 1.*num_nextn_predict_layers" log; then echo "ok $name"
+else echo "not ok $name: $(said)"; fi
 stranger what_is_no_json_is_no_gpt2 "config.json is not JSON" '{"model_type": "llama", "rope_theta": NaN}'
 
 # ---- what an export says of tokens ----

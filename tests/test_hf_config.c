@@ -380,8 +380,14 @@ TEST(test_experts_of_deepseek_are_those_of_the_reference) {
         struct checkpoint_model m;
         assert_fails(read_text(llama_hf_config_read, refused[i].text, &m), E_FORMAT, refused[i].says);
     }
+    /* transformers scores a group of sigmoids by two experts */
+    struct checkpoint_model m = model_of(llama_hf_config_read, OF_V3 ", \"first_k_dense_replace\": 1}");
+    m.experts = 16;
+    assert_ok(llama_hf_check(&m));
+    m.experts = 8;
+    assert_fails(llama_hf_check(&m), E_CONFIG, "router-groups=8 of experts=8", "its two best experts");
     /* layers without experts behind some that have them are no DeepSeek's */
-    struct checkpoint_model m = model_of(llama_hf_config_read, cases[4].text);
+    m = model_of(llama_hf_config_read, cases[4].text);
     *strstr(m.more, "=de") = '=', memcpy(strstr(m.more, "=de"), "=ed", 3);
     assert_fails(llama_hf_check(&m), E_CONFIG, "expert-layers=ed", "dots1");
 }

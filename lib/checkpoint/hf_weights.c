@@ -126,7 +126,13 @@ static enum status refuse_others(const struct import *m, int found) {
         struct hf_tensor t = hf_files_at(m->files, i);
         bool extra, left_out = m->kind->is_left_out && m->kind->is_left_out(t.entry->name);
         TRY(hf_again_check(m->kind, m->files, &m->model, t, &extra));
-        if (!left_out && !extra && !is_part(m, found, t.entry))
+        int layer = -1;
+        bool taken = left_out || extra || is_part(m, found, t.entry);
+        if (!taken && sscanf(t.entry->name, "model.layers.%9d.", &layer) == 1 && layer >= m->model.layers)
+            return FAIL(E_FORMAT, "%s: tensor %.80s is of layer %d, and num_hidden_layers is %" PRId64 "; layers "
+                        "behind these (num_nextn_predict_layers, multi-token prediction) are not read: leave their "
+                        "tensors out of the file", hf_files_path(m->files), t.entry->name, layer, m->model.layers);
+        if (!taken)
             return FAIL(E_FORMAT, "%s: tensor %.80s is none of a %s's of these sizes, or there twice; is config.json "
                         "its own?", hf_files_path(m->files), t.entry->name, m->kind->name);
         if (left_out && n_left_out++ == 0) log_info("%s: %s is left out", hf_files_path(m->files), t.entry->name);

@@ -167,8 +167,8 @@ static enum status check_window(const struct llama_options *o) {
         return FAIL(E_CONFIG, "window-layers=%.80s; use letters s and f, at most 128, which are repeated over the "
                     "layers (s has the window, f sees all tokens), or leave window-layers out", layers);
     if (o->window || !strcmp(layers, "s")) return OK;
-    return FAIL(E_CONFIG, "window-layers=%.80s says which layers have a window, and window=0; give --window, or leave "
-                "window-layers out", layers);
+    return FAIL(E_CONFIG, "window-layers=%.80s says which layers have a window, and window=0; give --window, or use "
+                "--window-layers s", layers);
 }
 
 enum status llama_build(const struct plan *plan, struct program *p) {

@@ -49,6 +49,7 @@ enum status llama_hf_check(const struct checkpoint_model *m) {
         strcmp(m->arch, "gpt_oss"))
         return FAIL(E_CONFIG, "this checkpoint is of %s, and not of llama", m->arch[0] ? m->arch : "gpt");
     TRY(check_experts(m));
+    TRY(moe_hf_check(m));
     TRY(check_scores(m));
     TRY(mla_hf_check(m, llama_hf_has_type(m)));
     if (!llama_hf_has_type(m) && strstr(m->more, "window="))

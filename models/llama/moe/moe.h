@@ -98,6 +98,8 @@ struct checkpoint_model;
 
 /** Has the family a key for this option of experts? Pure. */
 bool moe_hf_has_key_of(const struct llama_family *, const char *option);
+/** Can transformers run the experts of an exported model? @errors E_CONFIG */
+enum status moe_hf_check(const struct checkpoint_model *);
 /** Can the family's keys say which layers of the model have experts, and that shared ones are absent? Pure. */
 bool moe_hf_holds(const struct llama_family *, const struct checkpoint_model *);
 /** Read the layers with experts, as letters, and the groups. dense_too: a model may have none; then the keys of experts

@@ -37,6 +37,14 @@ bool moe_hf_holds(const struct llama_family *f, const struct checkpoint_model *m
     return !m->experts || ((shared[0] || !has(f, "n_shared_experts")) && (ordered || !has(f, "first_k_dense_replace")));
 }
 
+enum status moe_hf_check(const struct checkpoint_model *m) {
+    int64_t groups = (int64_t)checkpoint_model_real(m, "router-groups", 1);
+    if (!m->experts || m->experts >= 2 * groups || !strstr(m->more, "router-scores=sigmoid")) return OK;
+    return FAIL(E_CONFIG, "router-groups=%" PRId64 " of experts=%" PRId64 ": transformers scores a group by its two "
+                "best experts, and such a group has 1; train with --router-groups 1 and --experts 2 or more", groups,
+                m->experts);
+}
+
 /* ---- reading ---- */
 
 static enum status read_mlp_only(const char *path, const json_t *list, int64_t layers, char *letters) {
