@@ -101,14 +101,14 @@ static enum status bytes_of_left(const struct plan *plan, int64_t *bytes) {
     if (now.n == 1) return OK;
     *elastic_options(&other) = (struct elastic_options){0};
     enum status status = run_compile(&left, plan->recipe, &other, rank, NULL, NULL);
-    if (status == OK) *bytes = snapshot_bytes(&left.program, left.bill.technique_save_bytes);
+    if (status == OK) *bytes = snapshot_bytes(&left.program, &left.bill);
     run_destroy(&left);
     return status;
 }
 
 /* elastic is the last technique, so the bill already has the other techniques' save bytes. */
 static enum status elastic_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
-    int64_t own = snapshot_bytes(c->program, bill->technique_save_bytes), left;
+    int64_t own = snapshot_bytes(c->program, bill), left;
     if (c->schedule->validates)
         return FAIL(E_CONFIG, "replicate-every keeps a state that is certain, and with optim-sync=validate an update "
                               "may be taken back; use optim-sync wait");
@@ -141,7 +141,7 @@ static enum status elastic_attach(struct run *r, void **self) {
     int rank = mesh_rank_of(&r->plan.place);
     g->left_rank = membership_left(&shape, &now, rank);
     g->right_rank = membership_right(&shape, &now, rank);
-    g->own_bytes = snapshot_bytes(&r->program, r->bill.technique_save_bytes);
+    g->own_bytes = snapshot_bytes(&r->program, &r->bill);
     g->left_bytes = r->bill.snapshot_bytes / 2 - g->own_bytes;
     for (int i = 0; i < 2; i++, at += g->left_bytes) {
         g->own[i] = at;

@@ -8,6 +8,7 @@
 #include "driver/recipe.h"
 #include "lib/checkpoint/snapshot.h"
 #include "lib/comm/comm.h"
+#include "mixed_precision/fp8.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 
@@ -89,14 +90,14 @@ static enum status share_headers(const struct kept *k, const int *holder, bool c
 
 static enum status take(struct run *r, const struct kept *k, bool copies) {
     int n = comm_world_size(), holder[MOST_RANKS];
-    char *header[MOST_RANKS] = {NULL}, manifest[SNAPSHOT_TEXT_BYTES];
+    char *header[MOST_RANKS] = {NULL}, manifest[8 * SNAPSHOT_TEXT_BYTES] = "";
     const char *here[MOST_RANKS] = {NULL};
     struct snapshot_set set = {n, header, holder, here, manifest, .window = SMALL};
     int32_t left = k->left_rank, all[MOST_RANKS];
     TRY(comm_all_gather(group_world(), &left, all, 1, INT32));
     for (int p = 0; p < n; p++) holder[copies ? all[p] : p] = p;
     enum status status = share_headers(k, holder, copies, &set);
-    if (here[0]) memcpy(manifest, here[0], sizeof manifest);
+    if (here[0]) snprintf(manifest, sizeof manifest, "%s", here[0]);
     if (status == OK) status = comm_broadcast(group_world(), manifest, (int64_t)sizeof manifest, UINT8, holder[0]);
     if (status == OK) status = snapshot_load(r, &set);
     for (int i = 0; i < n; i++) free(header[i]);
@@ -142,18 +143,10 @@ TEST(test_snapshots_of_any_layout_are_taken_in_any_other) {
     assert_true(agree_all(ok));
 }
 
-/* Each rank's residuals are part of its snapshot. Without them the next step's codes would differ. */
-TEST(test_residuals_are_taken_along) {
-    if (comm_world_size() == 1) skip();
-    struct plan p = parity_plan();
+/* From own snapshots, and from the neighbors' copies, a run goes on to the bit. */
+static void check_goes_on(struct plan p) {
     struct kept kept = {0};
     double found[AFTER] = {0};
-    p.precision = PRECISION_FP32;
-    p.mesh.dp = comm_world_size();
-    p.micro_batch = 1;
-    p.hidden = 24;                                                   /* sizes that are no powers of two */
-    grad_options(&p)->codec = CODEC_SIGN;
-    grad_options(&p)->feedback = FEEDBACK_ON;
     elastic_options(&p)->every = 1;
     bool ok = agree_all(train_and_keep(p, &kept) == OK);
     for (int copies = 0; copies < 2 && ok; copies++) {
@@ -162,6 +155,28 @@ TEST(test_residuals_are_taken_along) {
     }
     kept_free(&kept);
     assert_true(agree_all(ok));
+}
+
+/* Each rank's residuals are part of its snapshot. Without them the next step's codes would differ. */
+TEST(test_residuals_are_taken_along) {
+    if (comm_world_size() == 1) skip();
+    struct plan p = parity_plan();
+    p.precision = PRECISION_FP32;
+    p.mesh.dp = comm_world_size();
+    p.micro_batch = 1;
+    p.hidden = 24;                                                   /* sizes that are no powers of two */
+    grad_options(&p)->codec = CODEC_SIGN;
+    grad_options(&p)->feedback = FEEDBACK_ON;
+    check_goes_on(p);
+}
+
+/* The amax history is text in the manifest, which has more than SNAPSHOT_TEXT_BYTES then. */
+TEST(test_a_long_history_of_fp8_is_taken_along) {
+    struct plan p = parity_plan();
+    p.mesh.dp = comm_world_size();
+    p.micro_batch = 1;
+    fp8_options(&p)->on = true, fp8_options(&p)->history = 100;
+    check_goes_on(p);
 }
 
 /* ---- bytes ---- */
@@ -180,7 +195,7 @@ static void check_bytes(struct plan p, int n) {
     if (status == OK) status = run_measure(&r, bytes);
     if (status == OK) {
         sent = group_ledger(r.mesh.group[AXIS_MESH])->entry[COMM_SEND].bytes;
-        billed = n * (double)snapshot_bytes(&r.program, r.bill.technique_save_bytes);
+        billed = n * (double)snapshot_bytes(&r.program, &r.bill);
     }
     int64_t planned = r.memory.bytes[TIER_HOST][ROLE_SAVE];
     bool ok = status == OK && bytes[TIER_HOST][ROLE_SAVE] == planned && planned >= r.bill.snapshot_bytes &&
@@ -268,6 +283,7 @@ TEST(test_what_has_no_edge_between_steps_is_refused) {
 }
 
 TESTS(unit_test(test_snapshots_of_any_layout_are_taken_in_any_other), unit_test(test_residuals_are_taken_along),
+      unit_test(test_a_long_history_of_fp8_is_taken_along),
       unit_test(test_bytes_are_those_of_the_bill), unit_test(test_every_third_step_is_kept),
       unit_test(test_a_copy_counts_when_it_is_there),
       unit_test(test_what_has_kept_nothing_takes_nothing_along),

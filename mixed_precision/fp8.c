@@ -185,6 +185,15 @@ static int64_t array_bytes(const struct program *p) {
     return arena_align(n_tensors(p) * (int64_t)sizeof(double));
 }
 
+/* The most that fp8_save writes, without blanks. A number has up to 23 characters, 1.7976931348623157e+308. */
+enum { NUMBER_TEXT = 24, LIST_TEXT = 3, WEIGHT_TEXT = 8, FRAME_TEXT = 64 };
+static int64_t text_bytes(const struct program *p, int64_t history) {
+    int64_t n = FRAME_TEXT;
+    for (int i = 0; i < p->n_params; i++)
+        n += (int64_t)strlen(p->params[i].name) + WEIGHT_TEXT + N_FP8_TENSORS * (history * NUMBER_TEXT + LIST_TEXT);
+    return n;
+}
+
 static enum status fp8_cost(const struct plan *plan, const struct compiled *c, struct bill *bill) {
     if (!has_tensor_scales(plan)) return OK;
     if (c->schedule->validates)
@@ -192,6 +201,7 @@ static enum status fp8_cost(const struct plan *plan, const struct compiled *c, s
                     "fp8 sets its scales between two steps, and with optim-sync=validate the next one has begun by "
                     "then; use optim-sync wait");
     bill->technique_comm_bytes += array_bytes(c->program);
+    bill->technique_text_bytes += text_bytes(c->program, fp8_options(plan)->history);
     bill_exchange(bill, &c->program->place, (struct exchange){.axis = AXIS_MESH, .op = COMM_ALL_REDUCE, .dtype = FP64,
                                                               .count = n_tensors(c->program), .when = AT_END});
     return OK;

@@ -4,13 +4,18 @@
 #include "lib/checkpoint/checkpoint_save.h"
 #include "lib/checkpoint/checkpoint_terms.h"
 #include "lib/comm/comm.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- taking a snapshot ---- */
-int64_t snapshot_bytes(const struct program *p, int64_t technique_save_bytes) {
-    return SNAPSHOT_TEXT_BYTES + arena_align(memory_save_bytes(p, technique_save_bytes));
+int64_t snapshot_text_bytes(const struct bill *bill) {
+    return arena_align(SNAPSHOT_TEXT_BYTES + bill->technique_text_bytes);
+}
+
+int64_t snapshot_bytes(const struct program *p, const struct bill *bill) {
+    return snapshot_text_bytes(bill) + arena_align(memory_save_bytes(p, bill->technique_save_bytes));
 }
 
 enum status snapshot_header(const struct run *r, char **out) {
@@ -27,14 +32,16 @@ enum status snapshot_header(const struct run *r, char **out) {
 }
 
 static enum status write_manifest(const struct run *r, char *to) {
+    const int64_t room = snapshot_text_bytes(&r->bill);
     json_t *manifest = checkpoint_manifest(r);
+    if (manifest) json_object_set_new(manifest, "room", json_integer(room));
     char *text = manifest ? json_dumps(manifest, JSON_COMPACT) : NULL;
     enum status status = text ? OK : FAIL(E_MEMORY, "no memory for the manifest of a snapshot");
-    if (status == OK && strlen(text) >= SNAPSHOT_TEXT_BYTES)
-        status = FAIL(E_INTERNAL, "the manifest of a snapshot has %zu bytes, and there is room for %d", strlen(text),
-                      SNAPSHOT_TEXT_BYTES - 1);
+    if (status == OK && (int64_t)strlen(text) >= room)
+        status = FAIL(E_INTERNAL, "the manifest of a snapshot has %zu bytes, and there is room for %" PRId64,
+                      strlen(text), room - 1);
     if (status == OK) {
-        memset(to, 0, SNAPSHOT_TEXT_BYTES);
+        memset(to, 0, (size_t)room);
         memcpy(to, text, strlen(text));
     }
     free(text);
@@ -43,11 +50,12 @@ static enum status write_manifest(const struct run *r, char *to) {
 }
 
 enum status snapshot_take(const struct run *r, char *to, int64_t bytes) {
+    const int64_t room = snapshot_text_bytes(&r->bill);
     struct shard_plan s;
     enum status status = checkpoint_plan_shard(r, &s);
     memset(to + bytes - ARENA_ALIGN, 0, ARENA_ALIGN);                /* the end that no tensor fills */
     if (status == OK) status = write_manifest(r, to);
-    if (status == OK) status = checkpoint_take_copy(&s, to + SNAPSHOT_TEXT_BYTES, bytes - SNAPSHOT_TEXT_BYTES);
+    if (status == OK) status = checkpoint_take_copy(&s, to + room, bytes - room);
     checkpoint_shard_plan_fini(&s);
     return status;
 }
@@ -62,9 +70,9 @@ static enum status read_bytes(void *self, const struct safetensors_entry *e, int
     return snapshot_mover_read(s->mover, s->i, s->at[e - safetensors_at(s->file, 0)] + from, bytes, to);
 }
 
-static enum status open_source(struct source *s, const char *header, struct shard_file *out) {
+/* at: the room of the manifest, after which the first tensor begins. */
+static enum status open_source(struct source *s, const char *header, int64_t at, struct shard_file *out) {
     char label[32];
-    int64_t at = SNAPSHOT_TEXT_BYTES;
     snprintf(label, sizeof label, "snapshot %d", s->i);
     snprintf(out->name, sizeof out->name, "%s", label);
     TRY(safetensors_open_header(label, header, read_bytes, s, &out->file));
@@ -82,11 +90,13 @@ static enum status open_source(struct source *s, const char *header, struct shar
 
 static enum status open_all(struct load *l, const struct snapshot_set *set, struct snapshot_mover *mover) {
     TRY(manifest_parse(&l->m, "the manifest of a snapshot", set->manifest, set->n));
+    const int64_t room = json_integer_value(json_object_get(l->m.json, "room"));
     l->source = calloc((size_t)set->n, sizeof *l->source);
+    if (room <= 0) return FAIL(E_FORMAT, "the manifest of a snapshot does not say its room");
     if (!l->source) return FAIL(E_MEMORY, "no memory for %d snapshots", set->n);
     for (int i = 0; i < set->n; i++) {
         l->source[i] = (struct source){.mover = mover, .i = i};
-        TRY(open_source(&l->source[i], set->header[i], &l->m.shards[i]));
+        TRY(open_source(&l->source[i], set->header[i], room, &l->m.shards[i]));
     }
     return OK;
 }

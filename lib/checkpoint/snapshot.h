@@ -1,6 +1,6 @@
 /* Snapshots: a rank's file of a checkpoint, but in memory, from which other ranks can get it.
  *
- *   0                    SNAPSHOT_TEXT_BYTES
+ *   0                    snapshot_text_bytes
  *   | manifest, zeros    | tensor 0  | tensor 1  | ...           each tensor at a multiple of ARENA_ALIGN
  *
  * The header, which is the text of a safetensors header, lists the tensors and their parts of the model. It is the same
@@ -23,9 +23,11 @@
 
 enum { SNAPSHOT_TEXT_BYTES = 8192, SNAPSHOT_WINDOW = 8 << 20 };
 
-/** Bytes of a rank's snapshot, a multiple of ARENA_ALIGN. technique_save_bytes: from its bill. Pure.
- *  @collective{none} */
-int64_t snapshot_bytes(const struct program *, int64_t technique_save_bytes);
+/** Room of the manifest in a rank's snapshot: SNAPSHOT_TEXT_BYTES and what techniques need. The manifest says it as
+ *  "room", because the run that loads may need another one. Pure.  @collective{none} */
+int64_t snapshot_text_bytes(const struct bill *);
+/** Bytes of a rank's snapshot, a multiple of ARENA_ALIGN. The bill is the techniques'. Pure.  @collective{none} */
+int64_t snapshot_bytes(const struct program *, const struct bill *);
 /** The header of a run's snapshots. The caller frees *out. @errors E_MEMORY, E_INTERNAL  @collective{none} */
 enum status snapshot_header(const struct run *, char **out);
 /** Copy the state after the last finished step to host memory. @errors E_MEMORY, E_DEVICE; E_INTERNAL: the manifest is

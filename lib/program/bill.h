@@ -19,6 +19,7 @@ struct bill {
     int64_t technique_work_bytes[N_TIERS]; /* the parts of the work arenas that techniques allocate */
     int64_t snapshot_bytes;              /* host memory of snapshots (elastic/); role save */
     int64_t technique_save_bytes;        /* the techniques' arrays in the copy of a checkpoint (bill_saved) */
+    int64_t technique_text_bytes;        /* the most that those techniques write in a manifest that write much */
 };
 
 /** Add an exchange and its bytes to the bill of the rank at `place`. @collective{none} */
