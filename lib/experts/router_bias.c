@@ -66,11 +66,8 @@ static enum status bias_rewrite(const struct plan *plan, struct program *p) {
                 rate_of(plan), plan->arch->name);
 }
 
-/* An update that is repeated belongs to the step before, whose multiplier is not the run's present one. */
 static enum status bias_lowered(const struct compiled *c, struct program *p) {
-    if (c->schedule->validates)
-        return FAIL(E_CONFIG, "optim-sync=validate may repeat an update, and router-bias-rate moves biases once a "
-                              "step; use optim-sync wait, or router-bias-rate 0");
+    (void)c;
     for (int i = 0; i < p->n_params; i++)
         if (p->params[i].optimizer == &optimizer_sign && p->params[i].state_tier != TIER_DEVICE)
             return FAIL(E_CONFIG, "router-bias-rate moves biases on the device, and offload updates on the host; use "

@@ -36,8 +36,7 @@ static struct step_record *begin_step(struct run *r) {
     r->exec.n_step = (uint64_t)r->n_step;
     r->skipped = s->settled = false;
     r->exec.loss_at = s->on_device;
-    s->n_step = r->n_step;
-    s->n_update = r->n_update;
+    s->n_step = r->n_step, s->n_update = r->n_update;
     s->result.lr = plan_lr(&r->plan, r->n_update);
     s->result.loss_scale = r->exec.loss_scale;
     return s;
@@ -113,8 +112,7 @@ static enum status refuse_non_finite(struct run *r, const struct step_record *st
     bool again;
     if (isfinite(value)) return OK;
     if (later) TRY(update_settle(r, later, &again));                 /* complete its sums in flight */
-    r->n_step = step->n_step;
-    r->n_update = step->n_update;
+    r->n_step = step->n_step, r->n_update = step->n_update;
     return FAIL(E_NUMERIC,
                 "the %s of step %" PRId64 " is %g; %s. Lower lr=%g, raise warmup=%" PRId64 ", or look at the data",
                 what, step->n_step + 1, printed(value),

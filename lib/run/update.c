@@ -134,14 +134,12 @@ enum status update_begin(struct run *r, struct step_record *s) {
 /* ---- settling ---- */
 /* The right factor is known now. If the guess was wrong, redo the update. A NaN factor always counts as wrong. */
 static enum status put_right(struct run *r, struct step_record *s, bool *again) {
-    double factor;
+    double factor, *newest = r->exec.loss_at;
     TRY(run_read_scalar(r, &s->on_device[SCALAR_MULTIPLIER], &factor));
     *again = factor != s->unscale;
     if (!*again) return OK;
-    r->n_redone++;
+    r->n_redone++, r->exec.loss_at = s->on_device;       /* subscribers read numbers of s, not of the step begun */
     TRY(shadow_restore(r));
-    double *newest = r->exec.loss_at;
-    r->exec.loss_at = s->on_device;       /* run_scalars: subscribers read this step's numbers, not the begun one's */
     TRY(apply(r, s));
     r->exec.loss_at = newest;
     return OK;

@@ -245,9 +245,6 @@ TEST(test_a_bias_that_cannot_move_is_refused) {
     assert_fails(compiled(p, NULL, 0), E_CONFIG, "router-bias-rate=0.05", "grad-codec=int8",
                  "use grad-codec none");
     grad_options(&p)->codec = CODEC_NONE;
-    p.mesh.dp = 1, p.mesh.pp = 2, p.micro_batch = 1, pp_options(&p)->schedule = SCHEDULE_ZB_2P;
-    plan_set_word(&p, "optim-sync", "validate", 0);
-    assert_fails(compiled(p, NULL, 0), E_CONFIG, "optim-sync=validate", "use optim-sync wait");
     set_rate(&dense, 0.05);
     assert_fails(compiled(dense, NULL, 0), E_CONFIG, "router-bias-rate=0.05", "arch=gpt", "router-scores sigmoid");
     p = softmax_plan();
@@ -256,11 +253,10 @@ TEST(test_a_bias_that_cannot_move_is_refused) {
 }
 
 /* ---- parity ---- */
-/* By SGD, as in tests/test_optimizers.c: no small divisor enlarges a rounding. Offload and optim-sync validate are
- * refused. */
+/* By SGD, as in tests/test_optimizers.c: no small divisor enlarges a rounding. Offload is refused. */
 static void try_moved(struct layout_tally *t, struct plan p) {
     struct difference d = {0};
-    plan_set_word(&p, "offload", "none", 0), plan_set_word(&p, "optim-sync", "wait", 0);
+    plan_set_word(&p, "offload", "none", 0);
     enum status status = plan_settle(&p, comm_world_size());
     if (status == OK) status = layout_compare(&p, t->reference, &d);
     bool ok = agree_all(status == OK && d.loss < 1e-12 && d.norm < 1e-12 && d.grad < 1e-12 && d.weight < 1e-12 &&
