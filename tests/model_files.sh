@@ -64,6 +64,8 @@ apart moe 4 "--dp 2 --ep 2 --tp 2" --arch moe --tie off --kv-heads 2 --ffn 96 --
     --expert-layers de --router-norm off --qk-norm head
 apart gpt_oss_without_what_tiny_has 2 "--tp 2" --arch gpt_oss --experts 4 --attention-bias none --window 0 \
     --window-layers s
+name=gpt_oss_says_a_window_that_no_layer_has
+must grep -q '"sliding_window": 32' gpt_oss_without_what_tiny_has/out/config.json && echo "ok $name"
 apart bert 2 "--tp 2" --arch bert --ffn 96 --activation relu
 apart t5 2 "--tp 2" --arch t5
 apart t5_1_1 2 "--tp 2" --arch t5 --tie off --activation geglu --head-dim 12 --ffn 96

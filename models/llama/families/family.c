@@ -256,12 +256,13 @@ static json_t *layer_types(const struct checkpoint_model *m, const char *letters
 static json_t *with_windows(json_t *config, const struct checkpoint_model *m, const struct llama_family *f) {
     const struct hf_keys *keys = f->keys;
     json_int_t window = (json_int_t)checkpoint_model_real(m, "window", 0);
+    json_int_t said = window || !f->window_layers ? window : m->seq;   /* GPT-OSS's is read even if no layer has it */
     char letters[MODEL_VALUE_MAX];
     int failed = 0;
     checkpoint_model_said(m, "window-layers", letters);
     if (!letters[0]) strcpy(letters, window ? "s" : "f");
     if (hf_keys_find(keys, "sliding_window"))
-        failed |= json_object_set_new(config, "sliding_window", window ? json_integer(window) : json_null());
+        failed |= json_object_set_new(config, "sliding_window", said ? json_integer(said) : json_null());
     if (window && hf_keys_find(keys, "max_window_layers"))
         failed |= json_object_set_new(config, "max_window_layers", json_integer((json_int_t)strspn(letters, "f")));
     if ((window || f->window_layers) && hf_keys_find(keys, "layer_types"))
