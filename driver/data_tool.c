@@ -314,8 +314,7 @@ static enum status run_command(int argc, char **argv, bool help) {
     bool writes = argc > 0 && is_tokenize(argv[0]);
     if (!writes && (argc < 1 || (strcmp(argv[0], "inspect") && !help)))
         return FAIL(E_USAGE, "data %.32s is no command; use data tokenize INPUT... --to OUT.bin, data inspect FILE, "
-                    "data synth-clicks --to OUT or data criteo FILE --to OUT",
-                    argc < 1 ? "" : argv[0]);
+                    "data synth-clicks --to OUT or data criteo FILE --to OUT", argc < 1 ? "" : argv[0]);
     const struct command_alone c = {
         writes ? "trivium data tokenize INPUT... --to OUT.bin [options]\nInputs are text; their names come first.\n"
                : "trivium data inspect FILE... [options]\n"

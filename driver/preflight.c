@@ -73,8 +73,7 @@ static void say_ready(const struct plan *p, const struct preflight_rank *all, co
     double bytes = preflight_checkpoint_bytes(p);
     if (tight)
         log_warn("%s has room for %.1f MiB, and a checkpoint takes %.1f MiB: there is room for one only, and the next "
-                 "is written before it is removed",
-                 p->save, ready->free_bytes / MIB, bytes / MIB);
+                 "is written before it is removed", p->save, ready->free_bytes / MIB, bytes / MIB);
     if (log_get_level() < LOG_INFO) return;
     preflight_hosts(all, n, MOST_HOSTS, hosts, sizeof hosts, &n_hosts);
     printf("preflight: %d rank%s on %s; %s; %s has room for %.1f MiB, a checkpoint takes %.1f MiB\n", n,

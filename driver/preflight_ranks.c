@@ -55,8 +55,7 @@ static int find_differences(const struct preflight_rank *rank, int n_ranks, FILE
     if (program)
         fprintf(to,
                 "wrong: rank %d on %s runs another build of trivium than rank 0 on %s: copy it there, or use a shared "
-                "folder\n",
-                program, rank[program].host, rank[0].host);
+                "folder\n", program, rank[program].host, rank[0].host);
     if (library)
         fprintf(to, "wrong: rank %d on %s has %s, rank 0 on %s has %s: load the same modules on all hosts\n", library,
                 rank[library].host, rank[library].library, rank[0].host, rank[0].library);
@@ -81,8 +80,7 @@ static int find_placement(const struct preflight_rank *rank, int n_ranks, FILE *
     if (bound >= 0)
         fprintf(to,
                 "wrong: rank %d on %s has %d threads and is bound to %d cores: start with --bind-to none, or set "
-                "threads\n",
-                bound, rank[bound].host, rank[bound].threads, rank[bound].allowed_cores);
+                "threads\n", bound, rank[bound].host, rank[bound].threads, rank[bound].allowed_cores);
     if (crowded >= 0)
         fprintf(to, "wrong: %s has %d threads on %d cores, all ranks together: fewer ranks, or fewer threads\n",
                 rank[crowded].host, threads_of_host(rank, n_ranks, crowded), rank[crowded].cores);

@@ -28,8 +28,7 @@ static enum status settle_vocab(struct options *o, const struct plan *plan, cons
     if (plan->vocab == 0)
         return FAIL(E_CONFIG,
                     "%s does not say how large its vocabulary is; give --vocab (50257 for GPT-2's tokens; trivium data "
-                    "inspect shows the largest)",
-                    data_path(data));
+                    "inspect shows the largest)", data_path(data));
     return OK;
 }
 

@@ -35,8 +35,7 @@ static enum status check_gpu(struct request *q) {
     if (comm_local_size() != comm_world_size())
         return FAIL(E_CONFIG,
                     "calibrate measures the links of one host, and %d of %d ranks are on this one; use trivium launch "
-                    "-n %d calibrate",
-                    comm_local_size(), comm_world_size(), gpus);
+                    "-n %d calibrate", comm_local_size(), comm_world_size(), gpus);
     q->models = options_source(q->options, "model") == FROM_COMMAND_LINE;
     return OK;
 }

@@ -109,8 +109,7 @@ static void write_file(FILE *f, struct measured *m, enum dtype dtype) {
     char host[64];
     comm_host_name(host, sizeof host);
     fprintf(f, "# Measured by trivium calibrate with %d ranks, in %s. "
-               "The middle half of a row's steps lie within %.0f%%\n",
-            n, dtype_name(dtype), 100 * spread);
+               "The middle half of a row's steps lie within %.0f%%\n", n, dtype_name(dtype), 100 * spread);
     fprintf(f, "name = %s\n# cores that all ranks share\ncores = %d\n", host, n);
     write_figure(f, "memory-gib", memory_gib() / n, "of the machine, for each of as many ranks");
     write_figure(f, "reserve-gib", 0.1, "an estimate: code, libraries and MPI of a rank");

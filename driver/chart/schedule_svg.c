@@ -49,8 +49,7 @@ static const char *ink(const struct canvas *v, int chunk) {
 static void box(const struct canvas *v, double x, double y, double width, double height, const char *fill) {
     fprintf(v->f,
             "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\" stroke=\"#ffffff\" "
-            "stroke-width=\"%s\"",
-            x, y, width, height, fill, width < 4 ? "0.3" : "1");
+            "stroke-width=\"%s\"", x, y, width, height, fill, width < 4 ? "0.3" : "1");
 }
 
 /* Hatch a box of the second direction. */

@@ -27,8 +27,7 @@ static enum status encode_by_bpe(const char *text, int64_t vocab, struct bpe *bp
     if (bpe_n_tokens(bpe) > vocab)
         return FAIL(E_CONFIG,
                     "tokenizer: it has %" PRId32 " tokens, and the model vocab=%" PRId64
-                    "; give the tokenizer that the model was trained with",
-                    bpe_n_tokens(bpe), vocab);
+                    "; give the tokenizer that the model was trained with", bpe_n_tokens(bpe), vocab);
     TRY(bpe_encode(bpe, text, (int64_t)strlen(text), append, &e));
     *n = e.n;
     return OK;

@@ -97,8 +97,7 @@ static enum status print_json(const struct plan_request *q, const struct cluster
                   "step_s", x->step_s, "tokens_per_s", tokens_of(&q->plan) / x->step_s, "mfu", x->mfu, "memory_bytes",
                   (json_int_t)x->total_bytes, "room_bytes", (json_int_t)(c->memory_bytes - c->reserve_bytes),
                   "host_bytes", (json_int_t)x->host_bytes, "fits", x->fits, "phases_s", plan_phases_json(x), "bytes",
-                  plan_bytes_json(x), "measured", measured_json(&q->figures)),
-        JSON_INDENT(2));
+                  plan_bytes_json(x), "measured", measured_json(&q->figures)), JSON_INDENT(2));
 }
 
 /* ---- the command ---- */

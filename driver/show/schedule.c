@@ -74,8 +74,7 @@ static void print_bubble(const struct schedule_chart *c) {
         printf("         from a stage's own first action to its last; with a sum over all stages at the end, %g\n",
                c->idle);
     printf("checked  each forward has its backward, each send its receive; no deadlock with %d staging buffer%s a "
-           "direction\n",
-           c->send_depth, c->send_depth == 1 ? "" : "s");
+           "direction\n", c->send_depth, c->send_depth == 1 ? "" : "s");
 }
 
 static void print_peaks(const struct schedule_chart *c) {

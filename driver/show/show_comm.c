@@ -243,8 +243,7 @@ enum status show_comm_step(const struct plan *plan, int rank, bool json) {
     if (status == OK && !json)
         printf("what rank %d exchanges in a step, and what of it leaves the rank: messages and bytes within its node "
                "and to other nodes\n%-*s ranks  operation          elements dtype    times  algorithm      inside  "
-               "between         inside        between\n",
-               rank, name_width(&r.bill), "axis");
+               "between         inside        between\n", rank, name_width(&r.bill), "axis");
     for (int i = 0; i < r.bill.n_exchanges && status == OK; i++) {
         const struct exchange x = r.bill.exchanges[i];
         struct sent sent;

@@ -128,8 +128,7 @@ static void print_head(const struct plan *plan) {
             printf(" %s %" PRId64 "%s", mesh_dim_name(d), plan->mesh.at[d], d ? " x" : "");
     printf(", the last innermost; nodes of %d ranks\n"
            "%-*sgroups  ranks  stride  nodes     bytes/step   which ranks (nodes: that a group spreads over; bytes: "
-           "sent by a rank)\n",
-           nodes_of(plan).ranks_per_node, name_width(plan), "axis");
+           "sent by a rank)\n", nodes_of(plan).ranks_per_node, name_width(plan), "axis");
 }
 
 /* ---- json ---- */

@@ -1,5 +1,5 @@
-/* y = max(x, 0). See activation.h. Memory-bound; one element per thread. gelu_cuda.cu shows how such a kernel reaches the
- * GPU's bandwidth. */
+/* y = max(x, 0). See activation.h. Memory-bound; one element per thread. gelu_cuda.cu shows how such a kernel
+ * reaches the GPU's bandwidth. */
 #include "lib/ops/cuda.h"
 #include "lib/ops/activation.h"
 

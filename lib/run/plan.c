@@ -33,8 +33,7 @@ static enum status settle_world(struct plan *p, int world) {
     double n = mesh_n_ranks(&p->mesh);                               /* with dp=0: the ranks of one replica */
     if (*dp == 0 && world > 0) {
         if (fmod(world, n) != 0)
-            return FAIL(E_CONFIG,
-                        "%s needs a multiple of %.0f ranks, and there are %d; use `trivium launch -n %.0f`",
+            return FAIL(E_CONFIG, "%s needs a multiple of %.0f ranks, and there are %d; use `trivium launch -n %.0f`",
                         mesh_sizes_text(&p->mesh, text, sizeof text), n, world, n);
         *dp = world / (int64_t)n;
     }

@@ -50,10 +50,8 @@ static enum status check_order(const struct plan *p) {
 static enum status check_algorithm(const struct plan *p) {
     const struct comm_options *c = comm_options(p);
     if (!c->algorithm[0] || !strcmp(c->algorithm, "auto")) return OK;
-    return FAIL(E_CONFIG,
-                "sums=fixed adds ranks as a tree, and comm-algorithm=%.64s says how else; use comm-algorithm=auto, or "
-                "sums=fast",
-                c->algorithm);
+    return FAIL(E_CONFIG, "sums=fixed adds ranks as a tree, and comm-algorithm=%.64s says how else; use "
+                "comm-algorithm=auto, or sums=fast", c->algorithm);
 }
 
 enum status plan_check_sums(const struct plan *p) {

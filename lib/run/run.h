@@ -35,8 +35,7 @@ typedef void rewrite_watcher(void *self, const char *name, const struct program 
 enum run_scalar {
     SCALAR_LOSS,         /* after the sum over the mesh: the mean loss of a token of the global batch */
     SCALAR_AUX_LOSS = SCALAR_LOSS + SUM_AUX_LOSS,    /* this and the next two: exec's other sums (exec.h) */
-    SCALAR_EXPERT_LOAD = SCALAR_LOSS + SUM_EXPERT_LOAD,
-    SCALAR_DROPPED = SCALAR_LOSS + SUM_DROPPED,
+    SCALAR_EXPERT_LOAD = SCALAR_LOSS + SUM_EXPERT_LOAD, SCALAR_DROPPED = SCALAR_LOSS + SUM_DROPPED,
     SCALAR_SQUARES,      /* the squares of all gradients, still scaled, summed over norm_axis */
     SCALAR_MESH_SQUARES, /* the squares summed over the mesh: finite if all gradients are finite */
     SCALAR_NORM, SCALAR_MULTIPLIER,   /* results of optimizer_decide */
