@@ -62,6 +62,12 @@ refused resume_with_another_split '5400 from 0 on there, and 4500 from 0 on here
 refused resume_with_validation_of_another_file '5400 from 0 on there, and 6000' ck --data x.txt --val-data end.txt
 said resume_with_other_settings 'beta2 0.9 (was 0.95)' ck --data x.txt --beta2 0.9
 said resume_with_another_rate 'lr 0.01 (was 0.001)' ck --data x.txt --lr 0.01
+moved=(--data x.txt --optimizer muon --fp8 on)
+train "${moved[@]}" --dropout 0.1 --steps 2 --save moved || not_ok trains "exit code $?"
+quiet resume_with_the_same_numbers moved "${moved[@]}" --dropout 0.1
+said resume_with_other_numbers 'dropout 0.0 (was 0.1), muon-momentum 0.8 (was 0.95), muon-adjust "original" (was ' \
+    moved "${moved[@]}" --muon-momentum 0.8 --muon-adjust original
+said resume_without_fp8 'fp8 "off" (was "on")' moved "${moved[@]:0:4}" --dropout 0.1
 train --data x.txt --steps 1 --other-data && grep -q 'other-data has no part' out &&
     echo "ok other_data_belongs_to_resume" || not_ok other_data_belongs_to_resume "no word"
 

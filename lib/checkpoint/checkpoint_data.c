@@ -58,12 +58,37 @@ json_t *checkpoint_data_json(const struct run *r) {
     return NULL;
 }
 
-json_t *checkpoint_optimizer_json(const struct plan *p) {
-    const char *const *reads = plan_optimizer(p)->reads;
-    json_t *all = json_object();
-    for (int i = 0; reads[i]; i++)
+/* The value of an option as it is typed */
+static json_t *said_json(const struct option *o, const char *own) {
+    const char *word = o->choices;
+    if (o->type == OPTION_BOOL) return json_string(*(const int *)(own + o->at) ? "on" : "off");
+    if (o->type != OPTION_CHOICE) return value_json(o, own);
+    for (int i = *(const int *)(own + o->at); i > 0 && word; i--) word = strchr(word, '|') + 1;
+    return json_stringn(word, strcspn(word, "|"));
+}
+
+static void add_named(json_t *all, const struct plan *p, const char *const *names) {
+    for (int i = 0; names[i]; i++)
         for (const struct option *o = plan_options.option; o < plan_options.option + plan_options.n; o++)
-            if (!strcmp(o->name, reads[i])) json_object_set_new(all, o->name, value_json(o, (const char *)p));
+            if (!strcmp(o->name, names[i])) json_object_set_new(all, o->name, value_json(o, (const char *)p));
+}
+
+/* Layouts and machines may change at a resume: only what changes the numbers is of interest. */
+static void add_techniques(json_t *all, const struct plan *p) {
+    for (int i = 0; p->recipe && i < p->recipe->n_techniques; i++) {
+        const struct own_options *own = &p->recipe->techniques[i]->options;
+        for (const struct option *o = own->option; o < own->option + own->n; o++)
+            if (!strcmp(o->group, "training") || !strcmp(o->group, "precision"))
+                json_object_set_new(all, o->name, said_json(o, plan_own(p, own)));
+    }
+}
+
+json_t *checkpoint_optimizer_json(const struct plan *p) {
+    static const char *const OF_MODELS[] = {"dropout", "capacity", "aux-loss", "z-loss", NULL};
+    json_t *all = json_object();
+    add_named(all, p, plan_optimizer(p)->reads);
+    add_named(all, p, OF_MODELS);
+    add_techniques(all, p);
     json_object_update_new(all, json_pack("{s:f, s:f, s:f, s:f, s:f}", "weight_decay", p->weight_decay, "lr", p->lr,
                                           "min_lr", p->min_lr, "warmup", (double)p->warmup, "clip", p->clip));
     return all;
@@ -178,7 +203,7 @@ enum status checkpoint_data_compare(const json_t *manifest, const char *where, c
     else if (status == OK && comm_is_rank_0())
         log_warn("%s does not say what it was trained on, as an older version wrote it; whether these data are the "
                  "same is not known", where);
-    if (status == OK) say_of_settings(used, settings, where, "settings of the optimizer");
+    if (status == OK) say_of_settings(used, settings, where, "settings");
     if (status == OK) say_of_algorithms(manifest, where);
     json_decref(mine);
     json_decref(settings);

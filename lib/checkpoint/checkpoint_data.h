@@ -12,7 +12,9 @@
 #include "lib/run/run.h"
 #include <jansson.h>
 
-/** The manifest's members of a run's data and of its optimizer's settings. New references; NULL: no memory. */
+/** The manifest's members of a run's data, and of the settings that change what it computes: its optimizer's, those of
+ *  techniques in the groups "training" and "precision", dropout, and the losses and places of experts. New references;
+ *  NULL: no memory. */
 json_t *checkpoint_data_json(const struct run *);
 json_t *checkpoint_optimizer_json(const struct plan *);
 /** Add the table of cuBLASLt's algorithms that this process uses (lib/run/products.h) to the member "layout", as
