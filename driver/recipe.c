@@ -60,6 +60,7 @@ static const struct technique *const TECHNIQUES[] = {
     &technique_copies,
     &technique_elastic,
 };
+_Static_assert(sizeof TECHNIQUES / sizeof *TECHNIQUES <= MAX_TECHNIQUES, "a run has room for MAX_TECHNIQUES");
 
 static const struct model *const MODELS[] = {
     &model_gpt,

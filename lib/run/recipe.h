@@ -5,7 +5,7 @@
 #include "lib/run/model.h"
 #include "lib/run/technique.h"
 
-enum { MAX_TECHNIQUES = 20 };
+enum { MAX_TECHNIQUES = 24 };
 
 /* The command that trains: its options, and their check, which plan_settle calls last. `at` of an option is an offset
  * into struct plan, because some options are fields of the plan; the job's struct follows shared_options in plan.own.
