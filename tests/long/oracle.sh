@@ -361,6 +361,8 @@ step 1, backward: blocks.1.up.bias.grad|unsynced|ddp|unaveraged
 step 1, backward: blocks.1.up.weight.grad|thousandth|ddp|ratio
 step 1, loss: loss|accumulated|accumulate|ratio
 step 1, update: lr|rate|fsdp|ratio
+step 2, update: lr|late|ddp|rate: .*the step before
+step 1, forward: blocks.0.out.act|scale|ddp|scores
 step 1, update: tokens.weight.param|decay|ddp|decay
 step 1, forward: tokens.act|neighbors|strided|permuted
 step 1, loss: loss|means|padded|mean of means|padded

@@ -25,7 +25,9 @@ class Block(nn.Module):
 
     def forward(self, x):
         q, k, v = (t.unflatten(2, (4, -1)).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, 2))
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        scale = q.shape[3] ** (-1 if bug == "scale" else -0.5)
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
+        x = x + self.out(a.transpose(1, 2).flatten(2))
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
@@ -63,7 +65,8 @@ torch.set_num_threads(1)
 inner = GPT()
 model = wrapped(inner)
 optimizer = torch.optim.AdamW(inner.parameters(), 1e-2, weight_decay=0 if bug == "decay" else 0.1)
-schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: min(1, (n + 1 + (bug == "rate")) / 4))
+late, early = bug == "late", bug == "rate"
+schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: min(1, (max(n, 1) if late else n + 1 + early) / 4))
 data, parts = torch.Generator().manual_seed(seed), 2 if how == "accumulate" else 1
 with record("run", steps=3, strided=how == "strided"):
     for step in range(4):
