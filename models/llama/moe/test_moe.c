@@ -203,6 +203,7 @@ TEST(test_the_bias_moves_against_the_load_of_the_batch) {
 TEST(test_a_refused_step_moves_no_bias) {
     struct run r;
     struct plan p = moved_plan();
+    p.mesh.dp = comm_world_size(), p.micro_batch = 1;
     assert_ok(layout_open(&r, p, WATCH_NOTHING));
     assert_ok(run_step(&r));
     const struct param *bias = NULL;
