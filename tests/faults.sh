@@ -95,7 +95,7 @@ refuses pp_split_of_other_layers 2 E_CONFIG pp-split=3 layers=4 "sum to 4" -- tr
 refuses pp_split_not_numbers 2 E_CONFIG pp-split=4, -- train --pp-split 4,
 refuses min_lr_above_lr 2 E_CONFIG min-lr=1 lr=0.1 -- train --min-lr 1 --lr 0.1
 # 5 petabytes: more than any address space holds, however freely the system promises memory
-refuses model_larger_than_memory 1 E_MEMORY "bytes that param needs" -- train --hidden 1000000 --heads 1 --layers 100
+refuses model_larger_than_memory 1 E_MEMORY "rank of this host needs" -- train --hidden 1000000 --heads 1 --layers 100
 
 # ---- checkpoints ----
 refuses resume_from_nowhere 2 E_DATA "nowhere is no checkpoint" manifest.json latest -- train --resume nowhere
