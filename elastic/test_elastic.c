@@ -8,7 +8,6 @@
 #include "driver/recipe.h"
 #include "lib/checkpoint/snapshot.h"
 #include "lib/comm/comm.h"
-#include "mixed_precision/fp8.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
 
@@ -175,7 +174,7 @@ TEST(test_a_long_history_of_fp8_is_taken_along) {
     struct plan p = parity_plan();
     p.mesh.dp = comm_world_size();
     p.micro_batch = 1;
-    fp8_options(&p)->on = true, fp8_options(&p)->history = 100;
+    plan_set_number(&p, "fp8", 1), plan_set_number(&p, "fp8-history", 100);
     check_goes_on(p);
 }
 

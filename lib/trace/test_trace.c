@@ -4,7 +4,6 @@
  * place, on one clock, and tracing must change no number. */
 #include "driver/recipe.h"
 #include "lib/trace/trace.h"
-#include "park/park.h"
 #include "pp/pp.h"
 #include "tests/layouts.h"
 #include "tests/test.h"
@@ -27,7 +26,7 @@ static int list_layouts(struct plan *p) {
         p[i].device = PLAN_DEVICE_CUDA;
         p[i].global_batch = 8, p[i].hidden = p[i].heads = 4;         /* an emulated GPU is slow */
     }
-    if (world == 1) park_options(&p[1])->kind = PARK_ALL;
+    if (world == 1) plan_set_word(&p[1], "park", "all", 0);
     if (world == 2) {
         p[0].mesh.pp = 2;
         p[1].mesh.tp = 2;
