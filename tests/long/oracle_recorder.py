@@ -289,7 +289,7 @@ def main():
                 f.write(text.replace(old, new))
             there, why = text.count(old) == 1, fails(check, ranks, adapters)
         print(f"{'ok' if there and why else 'not ok'} oracle_recorder_notices {name}: {' '.join(new.split())}: "
-              f"{(why or 'nothing is said') if there else 'what is replaced is not there'}", flush=True)
+              f"{(why or 'no claim failed') if there else 'the source lacks the text to replace'}", flush=True)
 
 
 if __name__ == "__main__":
