@@ -15,9 +15,7 @@ bool hf_blocks_named(const char *tensor) {
     return n >= end && !strcmp(tensor + n - end, CODES_END);
 }
 
-static enum status check(const char *path, const struct safetensors_entry *e, int n_axes, const int64_t *shape) {
-    if (e->dtype != UINT8)
-        return FAIL(E_FORMAT, "%s: tensor %s is %s; MXFP4 has U8", path, e->name, e->dtype_name);
+enum status hf_check_axes(const char *path, const struct safetensors_entry *e, int n_axes, const int64_t *shape) {
     if (e->n_axes != n_axes)
         return FAIL(E_FORMAT, "%s: tensor %s has %d axes, not %d", path, e->name, e->n_axes, n_axes);
     for (int a = 0; a < n_axes; a++)
@@ -25,6 +23,12 @@ static enum status check(const char *path, const struct safetensors_entry *e, in
             return FAIL(E_FORMAT, "%s: axis %d of tensor %s is %" PRId64 ", not %" PRId64, path, a, e->name,
                         e->shape[a], shape[a]);
     return OK;
+}
+
+static enum status check(const char *path, const struct safetensors_entry *e, int n_axes, const int64_t *shape) {
+    if (e->dtype != UINT8)
+        return FAIL(E_FORMAT, "%s: tensor %s is %s; MXFP4 has U8", path, e->name, e->dtype_name);
+    return hf_check_axes(path, e, n_axes, shape);
 }
 
 enum status hf_blocks_find(const struct hf_files *files, const struct safetensors_entry *codes, int n_axes,

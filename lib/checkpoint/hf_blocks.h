@@ -16,6 +16,10 @@
 
 enum { HF_BLOCK = 32, HF_BLOCK_BYTES = HF_BLOCK / 2 };
 
+/** Does a tensor, of blocks or of plain numbers, have this shape: shape[n_axes], in elements?
+ *  @errors E_FORMAT naming file, tensor, value and limit  @collective{none} */
+enum status hf_check_axes(const char *path, const struct safetensors_entry *, int n_axes, const int64_t *shape);
+
 /** Is this the name of a tensor of codes, "..._blocks"? Pure. */
 bool hf_blocks_named(const char *tensor);
 /** Find the scales of a tensor of codes, and check the two against `shape`, of the numbers.

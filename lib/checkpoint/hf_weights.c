@@ -80,13 +80,7 @@ static enum status find_part(const struct import *m, int i, int part, struct par
     out->dtype = e->dtype;
     if (e->dtype > FP16)
         return FAIL(E_FORMAT, "%s: tensor %s is %s; weights are F64, F32, BF16 or F16", path, e->name, e->dtype_name);
-    if (e->n_axes != n_axes)
-        return FAIL(E_FORMAT, "%s: tensor %s has %d axes, not %d", path, e->name, e->n_axes, n_axes);
-    for (int a = 0; a < n_axes; a++)
-        if (e->shape[a] != shape[a])
-            return FAIL(E_FORMAT, "%s: axis %d of tensor %s is %" PRId64 ", not %" PRId64, path, a, e->name,
-                        e->shape[a], shape[a]);
-    return OK;
+    return hf_check_axes(path, e, n_axes, shape);
 }
 
 static void add_found(struct import *m, const struct safetensors_entry *e, int *found) {
