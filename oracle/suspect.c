@@ -63,11 +63,22 @@ static const struct { const char *id; signature *fits; const char *what, *confir
 };
 enum { N_SIGNATURES = sizeof SIGNATURES / sizeof *SIGNATURES };
 
-int suspect_all(const struct evidence *e, struct suspicion out[MAX_SUSPECTS]) {
+/* Noise that takes a tensor little beyond its limit is within the limit of much else, too. So a relation must explain
+ * three quarters of the error. */
+static double limit_of_relations(const struct evidence *e) {
+    double error = 0;
+    for (int64_t i = 0; i < e->y.n && e->c.verdict == TENSOR_WRONG; i++)
+        error = fmax(error, fabs(e->x.x[i] - e->y.x[i]));
+    return error > 0 ? fmin(e->limit, error / 4) : e->limit;
+}
+
+int suspect_all(const struct evidence *of, struct suspicion out[MAX_SUSPECTS]) {
+    struct evidence e = *of;
     int n = 0;
+    e.limit = limit_of_relations(of);
     for (int i = 0; i < N_SIGNATURES && n < MAX_SUSPECTS; i++) {
         out[n] = (struct suspicion){SIGNATURES[i].id, SIGNATURES[i].what, SIGNATURES[i].confirm, ""};
-        n += SIGNATURES[i].fits(e, out[n].detail);
+        n += SIGNATURES[i].fits(&e, out[n].detail);
     }
     return n;
 }

@@ -107,16 +107,16 @@ static double *norms_along(const struct whole *w, int axis) {
     return norm;
 }
 
+/* Norms in any order are a quarter as far apart, at most, as in this order. */
 static bool is_permuted(const struct evidence *e, int axis) {
     int64_t n = e->y.box.of[axis];
-    double *x = norms_along(&e->x, axis), *y = norms_along(&e->y, axis), most = 0;
+    double *x = norms_along(&e->x, axis), *y = norms_along(&e->y, axis), most = 0, apart = 0;
     double limit = e->limit * sqrt((double)(e->y.n / n));
-    bool in_order = true, permuted = x && y;
-    for (int64_t i = 0; permuted && i < n; i++) in_order = in_order && fabs(x[i] - y[i]) <= limit;
-    for (int64_t i = 0; permuted && i < n; i++) most = fmax(most, y[i]);
+    bool permuted = x && y;
+    for (int64_t i = 0; permuted && i < n; i++) apart = fmax(apart, fabs(x[i] - y[i])), most = fmax(most, y[i]);
     if (permuted) sort_doubles(x, n), sort_doubles(y, n);
-    permuted = permuted && !in_order && y[n - 1] - y[0] > 0.01 * most;    /* else all orders look alike */
-    for (int64_t i = 0; permuted && i < n; i++) permuted = fabs(x[i] - y[i]) <= limit;
+    permuted = permuted && apart > limit && y[n - 1] - y[0] > 0.01 * most;    /* else all orders look alike */
+    for (int64_t i = 0; permuted && i < n; i++) permuted = fabs(x[i] - y[i]) <= fmin(limit, apart / 4);
     free(x);
     free(y);
     return permuted;
@@ -226,16 +226,19 @@ bool suspect_region(const struct evidence *e, char detail[160]) {
     return false;
 }
 
-/* The difference is the same vector at every token, such as a bias that is added too often or not at all. */
+/* The difference is the same vector at every token, such as a bias that is added too often or not at all. The mean over
+ * tokens is that vector. */
 bool suspect_constant_vector(const struct evidence *e, char detail[160]) {
-    int64_t width = e->y.box.of[e->y.box.n_axes - 1];
+    int64_t width = e->y.box.of[e->y.box.n_axes - 1], n = e->y.n;
     double most = 0;
     if (!suspect_ends_with(e->c.name, ".act") || e->y.box.n_axes < 3 || is_apart(e)) return false;
     if (suspect_unmasked_rows(e, detail)) return false;
-    for (int64_t i = 0; i < e->y.n; i++) {
-        double difference = e->x.x[i] - e->y.x[i], first = e->x.x[i % width] - e->y.x[i % width];
-        if (!(fabs(difference - first) <= 2 * e->limit)) return false;
-        most = fmax(most, fabs(difference));
+    for (int64_t c = 0; c < width; c++) {
+        double mean = 0;
+        for (int64_t i = c; i < n; i += width) mean += (e->x.x[i] - e->y.x[i]) * (double)width / (double)n;
+        for (int64_t i = c; i < n; i += width)
+            if (!(fabs(e->x.x[i] - e->y.x[i] - mean) <= e->limit)) return false;
+        most = fmax(most, fabs(mean));
     }
     snprintf(detail, 160, "the same vector, of up to %.2g, is too much at every token", most);
     return true;

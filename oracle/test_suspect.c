@@ -101,6 +101,24 @@ TEST(test_noise_is_no_suspect) {
     assert_suspect(NULL, "");
 }
 
+/* Noise that is little beyond the limit is none, whatever is within the limit of it; a cause of that size is one. */
+TEST(test_noise_at_the_limit_is_no_suspect) {
+    static const double BEYOND[] = {1.02, 1.2, 1.5, 1.9, 2.5};
+    static const char *const NAMES[] = {"layer.bias.grad", "layer.weight.moment2", "layer.act"};
+    for (int kind = 0; kind < 3; kind++)
+        for (int k = 0; k < 5; k++)
+            for (int noise = 0; noise < 20; noise++) {
+                double most = 0;
+                begin(NAMES[kind], 1 + kind);
+                for (int i = 0; i < w.e.y.n; i++) {
+                    w.x[i] *= noise ? 1 + 0.1 * draw(9 + (uint64_t)noise, i) : 1.1;
+                    most = fmax(most, fabs(w.x[i] - w.y[i]));
+                }
+                w.e.limit = most / BEYOND[k];
+                assert_suspect(noise ? NULL : "ratio", "1.1 times what it should be");
+            }
+}
+
 /* A tensor with a NaN has no suspect, whatever its other elements are. */
 TEST(test_nan_is_no_suspect) {
     double part[2][N * N];
@@ -673,7 +691,8 @@ TEST(test_a_norm_without_a_family) {
     }
 }
 
-TESTS(unit_test(test_noise_is_no_suspect), unit_test(test_nan_is_no_suspect), unit_test(test_factors_have_names),
+TESTS(unit_test(test_noise_is_no_suspect), unit_test(test_noise_at_the_limit_is_no_suspect),
+      unit_test(test_nan_is_no_suspect), unit_test(test_factors_have_names),
       unit_test(test_ranks_that_were_never_summed), unit_test(test_a_tied_weight_that_is_two),
       unit_test(test_a_sum_over_other_ranks), unit_test(test_a_sum_over_shards),
       unit_test(test_a_norm_of_own_parts), unit_test(test_gradients_that_were_not_zeroed),
