@@ -127,6 +127,19 @@ static enum status add_batch(const struct record_request *q, int64_t step, int32
     return OK;
 }
 
+/* A mistake in how a row of the embedding is read shows only if a token reads it. */
+static void say_rows(const json_t *tokens, int64_t vocab) {
+    bool *read = calloc((size_t)vocab, sizeof *read);
+    int64_t n = 0;
+    size_t i, j, k;
+    json_t *step, *sample, *token;
+    json_array_foreach(tokens, i, step) json_array_foreach(step, j, sample) json_array_foreach(sample, k, token)
+        if (read && !read[json_integer_value(token)]) read[json_integer_value(token)] = true, n++;
+    if (n < vocab) log_info("the samples have %" PRId64 " of the vocabulary's %" PRId64 " tokens: check does not see "
+                            "how rows of the others are read; more --steps or a smaller --vocab leave fewer", n, vocab);
+    free(read);
+}
+
 static enum status write_tokens(const struct record_request *q) {
     char path[RECORDING_PATH_MAX];
     json_t *tokens = json_array(), *targets = json_array();
@@ -134,11 +147,11 @@ static enum status write_tokens(const struct record_request *q) {
     enum status status = room ? OK : FAIL(E_MEMORY, "no memory for a sample");
     for (int64_t step = 0; step < q->plan->steps && status == OK; step++) {
         json_t *t = json_array(), *u = json_array();
-        json_array_append_new(tokens, t);
-        json_array_append_new(targets, u);
+        json_array_append_new(tokens, t), json_array_append_new(targets, u);
         status = add_batch(q, step, room, t, u);
     }
     free(room);
+    say_rows(tokens, q->plan->vocab);
     json_t *both = json_pack("{s:o,s:o}", "tokens", tokens, "targets", targets);
     snprintf(path, sizeof path, "%s/tokens.json", q->folder);
     if (status == OK && json_dump_file(both, path, JSON_COMPACT) != 0)
