@@ -6,8 +6,8 @@
 # experts, a dots.llm1, a BERT, a T5 and a T5 1.1, with the models of transformers themselves
 # (tests/hf_transformers.py).
 #
-# Run from the project's root. MODELS: which of those (default: all); SCORES: and with which attention of other models
-# (default: capped sinks). BUILD: where the program is (default: build).
+# Run from the project's root. MODELS: which of those (default: eight; ALL=1: all); SCORES: and with which attention of
+# other models (default: capped sinks). BUILD: where the program is (default: build).
 # PYTHON: one with torch and numpy, and for the second part transformers.
 set -u -o pipefail
 trivium=$(cd "${BUILD:-build}" && pwd)/trivium || exit 1
@@ -91,9 +91,8 @@ for model in ${SCORES-capped sinks}; do
     [ "$model" = sinks ] && words=(--attention-sinks on)
     (mkdir "$model" && cd "$model" && try_scores "$model" "${words[@]}")
 done
-for model in ${MODELS-gpt2 llama llama3 mistral mistral_window qwen2 qwen2_window qwen3 qwen3_window olmo2 seed_oss \
-    deepseek_v2 deepseek_v3 mixtral qwen3_moe qwen3_moe_dense gpt_oss gpt_oss_mxfp4 \
-    dots1 dots1_moved deepseek_v2_experts deepseek_v3_experts bert t5 \
-    t5_1_1}; do
+for model in ${MODELS-gpt2 llama3 qwen3_window mixtral deepseek_v3_experts gpt_oss_mxfp4 bert t5 \
+    ${ALL:+llama mistral mistral_window qwen2 qwen2_window qwen3 olmo2 seed_oss deepseek_v2 deepseek_v3 qwen3_moe \
+    qwen3_moe_dense gpt_oss dots1 dots1_moved deepseek_v2_experts t5_1_1}}; do
     (mkdir "$model" && cd "$model" && try_model "$model")
 done
