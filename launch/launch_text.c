@@ -35,6 +35,11 @@ static void read_out(struct launch_text *text) {
     text->out_bytes = take(&text->out_fd, text->out, sizeof text->out);
 }
 
+static bool has_room(void) {
+    struct pollfd out = {STDOUT_FILENO, POLLOUT, 0};
+    return poll(&out, 1, 0) > 0;
+}
+
 /* After a failed write all further text is dropped, because the job still trains and its pipe must not fill up. */
 static void write_out(struct launch_text *text) {
     ssize_t n = text->lost ? (ssize_t)text->out_bytes : write(STDOUT_FILENO, text->out + text->out_at, text->out_bytes);
@@ -42,6 +47,15 @@ static void write_out(struct launch_text *text) {
     if (n < 0) text->lost = errno;
     text->out_at += n < 0 ? 0 : (size_t)n;
     text->out_bytes -= n < 0 ? text->out_bytes : (size_t)n;
+}
+
+/* A rank's output comes before the line of standard error that it writes next, unless the reader of output waits. */
+static void pass_out(struct launch_text *text) {
+    do {
+        if (text->out_bytes == 0) read_out(text);
+        if (text->out_bytes == 0) break;
+        if (has_room()) write_out(text);
+    } while (text->out_bytes == 0);
 }
 
 /* ---- standard error ---- */
@@ -83,8 +97,7 @@ bool launch_text_turn(struct launch_text *text) {
     struct pollfd wanted[4] = {{launch_signal_fd(), POLLIN, 0}, {text->err_fd, POLLIN, 0},
                                {full ? -1 : text->out_fd, POLLIN, 0}, {full ? STDOUT_FILENO : -1, POLLOUT, 0}};
     if (poll(wanted, 4, IDLE_MS) == 0) show(text, launch_filter_end(text->filter));
-    if (wanted[3].revents) write_out(text);
-    if (wanted[2].revents) read_out(text);
+    if (wanted[2].revents || wanted[3].revents) pass_out(text);
     if (wanted[1].revents) read_err(text);
     return full || wanted[1].revents || wanted[2].revents;
 }

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define DASHES "--------------------------------------------------------------------------\n"
 #define ENDED_EARLY "Primary job  terminated normally, but 1 process returned\n"                                       \
@@ -338,6 +340,34 @@ TEST(test_words_name_the_hosts) {
     free(words);
 }
 
+/* A rank's text, longer than a turn reads, and then its line of standard error come in this order. */
+TEST(test_output_comes_before_the_next_line_of_standard_error) {
+    static char text[10000], read_back[2 * sizeof text];
+    int out[2], err[2], both[2];
+    size_t n = 0;
+    memset(text, 'a', sizeof text);
+    assert_int_equal(pipe(out) | pipe(err) | pipe(both), 0);
+    assert_int_equal(write(out[1], text, sizeof text), sizeof text);
+    assert_int_equal(write(err[1], "said\n", 5), 5);
+    close(out[1]), close(err[1]);
+    pid_t child = fork();
+    if (child == 0) {
+        struct launch_text passed;
+        dup2(both[1], STDOUT_FILENO), dup2(both[1], STDERR_FILENO);
+        launch_filter_init(&filter);
+        launch_text_init(&passed, &filter, out[0], err[0]);
+        while (launch_text_is_open(&passed)) launch_text_turn(&passed);
+        _exit(0);
+    }
+    close(both[1]);
+    for (ssize_t k; (k = read(both[0], read_back + n, sizeof read_back - n)) > 0;) n += (size_t)k;
+    waitpid(child, NULL, 0);
+    close(both[0]), close(out[0]), close(err[0]);
+    assert_int_equal(n, sizeof text + 5);
+    assert_memory_equal(read_back, text, sizeof text);
+    assert_memory_equal(read_back + sizeof text, "said\n", 5);
+}
+
 TESTS(unit_test(test_filter_passes_what_ranks_say), unit_test(test_filter_passes_the_first_error_only),
       unit_test(test_filter_reads_who_was_killed), unit_test(test_filter_reads_who_ended_with_which_code),
       unit_test(test_filter_reads_who_aborted),
@@ -350,4 +380,4 @@ TESTS(unit_test(test_filter_passes_what_ranks_say), unit_test(test_filter_passes
       unit_test(test_request_needs_ranks_and_a_command), unit_test(test_request_leaves_the_commands_options_alone),
       unit_test(test_words_are_mpirun_program_command), unit_test(test_words_of_the_own_transport),
       unit_test(test_several_hosts_of_the_own_transport),
-      unit_test(test_words_name_the_hosts))
+      unit_test(test_words_name_the_hosts), unit_test(test_output_comes_before_the_next_line_of_standard_error))
