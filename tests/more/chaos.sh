@@ -26,4 +26,4 @@ if [ "${ON-}" = hosts ]; then python3 tests/chaos_hosts.py "$B" "$work" "${SEED:
 elif [ "${STRANGERS-}" ]; then
     # shellcheck disable=SC2086 # several
     python3 tests/strangers.py "$B" "$work" ${STRANGERS#all}
-else python3 tests/chaos_runs.py "$B" "$work" "${SEED:-1}" "${RUNS:-6}" "${ON:-cpu}"; fi
+else python3 tests/chaos_runs.py "$B" "$work" "${SEED:-1}" "${RUNS:-4}" "${ON:-cpu}"; fi
