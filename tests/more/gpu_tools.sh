@@ -78,7 +78,7 @@ case "$*" in
 esac
 END
 chmod +x "$work/bin/python3"
-TORCH_BEGUN=$work/begun PATH=$work/bin:$PATH BATCH=2 check bench-124m
+TORCH_BEGUN=$work/begun PYTHON=python3 PATH=$work/bin:$PATH BATCH=2 check bench-124m
 row bench-124m passed 'batch 2 of 2' && [ "$(wc -l <"$work/begun")" = 1 ]
 report $? "with BATCH, PyTorch is begun once a round: the first run is a result"
 check nccl memcheck; row nccl 'not run' 'no GPU' && row memcheck 'not run' 'no GPU'

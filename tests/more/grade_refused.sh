@@ -58,7 +58,7 @@ report $? "C++ (.cu): instances of templates are taken, and replace nothing; no 
 
 # ---- without objcopy, and other tools that know ELF ----
 mkdir "$work/bin"
-for folder in ${PATH//:/ }; do ln -s "$folder"/* "$work/bin"; done 2>/dev/null
+for folder in $(tr : "\n" <<<"$PATH" | grep -v ccache); do ln -s "$folder"/* "$work/bin"; done 2>/dev/null
 for tool in objcopy objdump readelf elfedit strip nm addr2line size; do
     rm -f "$work/bin/$tool" "$work/bin/"*-"$tool"
 done
