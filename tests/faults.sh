@@ -86,7 +86,8 @@ refuses unknown_preset 2 E_CONFIG model=gpt5 tiny gpt2-124m -- train --model gpt
 
 # ---- layouts and sizes ----
 refuses heads_not_dividing_hidden 2 E_CONFIG heads=3 hidden=100 "1, 2, 4, 5" -- train --hidden 100 --heads 3
-refuses world_not_dp_tp_pp 2 E_CONFIG dp=3 "needs 3 ranks" "there are 1" "launch -n 3" -- train --dp 3
+refuses world_not_dp_tp_pp 2 E_CONFIG dp=3 "needs 3 ranks" "there are 1" "launch -n 3" -- train --dp 3 --global-batch 9
+refuses world_whose_remedy_has_too_many_stages 2 E_CONFIG pp=3 layers=2 "pp 2 or less" -- train --pp 3 --layers 2
 refuses world_not_a_multiple_of_tp_pp 2 E_CONFIG tp=2 pp=3 "a multiple of 6" -- train --tp 2 --pp 3 --layers 6
 refuses micro_batch_not_dividing_share 2 E_CONFIG micro-batch=3 "= 8" "1, 2, 4, 8" -- train --global-batch 8 \
     --micro-batch 3
@@ -208,7 +209,7 @@ refuses min_ranks_without_restarts 2 E_USAGE "--min-ranks 1" --max-restarts -- l
 # ---- several ranks: one of them speaks for all ----
 refuses ranks_unknown_command 2 E_USAGE tran -- launch -n 2 tran
 refuses ranks_unknown_option 2 "[rank 0/2" E_USAGE --layers -- launch -n 2 train --layer 3
-refuses ranks_world_not_dp_tp_pp 2 "[rank 0/2" E_CONFIG dp=3 "there are 2" -- launch -n 2 train --dp 3
+refuses ranks_world_not_dp_tp_pp 2 "[rank 0/2" E_CONFIG dp=3 "there are 2" -- launch -n 2 train --dp 3 --global-batch 9
 refuses ranks_global_batch_not_dividing 2 E_CONFIG dp=2 global-batch=7 "global-batch 8" -- launch -n 2 train \
     --global-batch 7
 refuses ranks_pp_split 2 E_CONFIG pp-split=3,2 layers=4 pp=2 -- launch -n 2 train --pp 2 --pp-split 3,2

@@ -8,6 +8,11 @@
 #include <limits.h>
 #include <math.h>
 
+/* For each technique t that the plan uses */
+#define EACH_WANTED(p, t) \
+    for (int i_ = 0; (p)->recipe && i_ < (p)->recipe->n_techniques; i_++) \
+        for (const struct technique *t = (p)->recipe->techniques[i_]; t && t->wanted(p); t = NULL)
+
 enum dtype plan_dtype(const struct plan *p) { return p->precision == PRECISION_FP64 ? FP64 : FP32; }
 enum dtype plan_product_dtype(const struct plan *p) {
     return p->precision == PRECISION_BF16 ? BF16 : p->precision == PRECISION_FP16 ? FP16 : plan_dtype(p);
@@ -27,14 +32,23 @@ const char *plan_divisors(int64_t n, int64_t limit) {
     return text;
 }
 
+/* What would be refused with the ranks that it needs, too, is refused for that reason. */
+static enum status check_with_its_ranks(struct plan p) {
+    TRY(plan_settle(&p, 0));
+    EACH_WANTED(&p, t) TRY(t->check ? t->check(&p) : OK);
+    return OK;
+}
+
 static enum status settle_world(struct plan *p, int world) {
     char text[128];
     int64_t *dp = &p->mesh.dp;
     double n = mesh_n_ranks(&p->mesh);                               /* with dp=0: the ranks of one replica */
     if (*dp == 0 && world > 0) {
-        if (fmod(world, n) != 0)
+        if (fmod(world, n) != 0) {
+            TRY(check_with_its_ranks(*p));
             return FAIL(E_CONFIG, "%s needs a multiple of %.0f ranks, and there are %d; use `trivium launch -n %.0f`",
                         mesh_sizes_text(&p->mesh, text, sizeof text), n, world, n);
+        }
         *dp = world / (int64_t)n;
     }
     for (int d = 0; d < N_DIMS; d++)
@@ -43,17 +57,15 @@ static enum status settle_world(struct plan *p, int world) {
     if (n > INT_MAX)
         return FAIL(E_CONFIG, "%s needs %.0f ranks, and the limit is %d; use smaller sizes",
                     mesh_sizes_text(&p->mesh, text, sizeof text), n, INT_MAX);
-    if (world > 0 && n != world)
-        return FAIL(E_CONFIG,
-                    "%s needs %.0f ranks, and there are %d; use `trivium launch -n %.0f` (or as many slots of --host), "
-                    "or leave --dp out", mesh_sizes_text(&p->mesh, text, sizeof text), n, world, n);
-    return OK;
+    if (world <= 0 || n == world) return OK;
+    TRY(check_with_its_ranks(*p));
+    return FAIL(E_CONFIG, "%s needs %.0f ranks, and there are %d; use `trivium launch -n %.0f` (or as many slots of "
+                "--host), or leave --dp out", mesh_sizes_text(&p->mesh, text, sizeof text), n, world, n);
 }
 
 const char *plan_synchronous_option(const struct plan *p) {
-    for (int i = 0; p->recipe && i < p->recipe->n_techniques; i++) {
-        const struct technique *t = p->recipe->techniques[i];
-        const char *option = t->asynchronous && t->wanted(p) ? t->asynchronous(p) : NULL;
+    EACH_WANTED(p, t) {
+        const char *option = t->asynchronous ? t->asynchronous(p) : NULL;
         if (option) return option;
     }
     return NULL;
@@ -63,26 +75,18 @@ bool plan_is_asynchronous(const struct plan *p) { return plan_synchronous_option
 
 int64_t plan_serving(const struct plan *p) {
     int64_t n = 0;
-    for (int i = 0; p->recipe && i < p->recipe->n_techniques; i++) {
-        const struct technique *t = p->recipe->techniques[i];
-        if (t->serving && t->wanted(p)) n += t->serving(p);
-    }
+    EACH_WANTED(p, t) n += t->serving ? t->serving(p) : 0;
     return n;
 }
 
 static enum status settle_mesh(struct plan *p) {
-    for (int i = 0; p->recipe && i < p->recipe->n_techniques; i++) {
-        const struct technique *t = p->recipe->techniques[i];
-        if (t->settle && t->wanted(p)) TRY(t->settle(p));
-    }
+    EACH_WANTED(p, t) TRY(t->settle ? t->settle(p) : OK);
     return OK;
 }
 
 static int64_t chosen_micro_batch(const struct plan *p, int64_t share) {
-    for (int i = 0; p->recipe && i < p->recipe->n_techniques; i++) {
-        const struct technique *t = p->recipe->techniques[i];
-        if (t->micro_batch && t->wanted(p)) return t->micro_batch(p, share);
-    }
+    EACH_WANTED(p, t)
+        if (t->micro_batch) return t->micro_batch(p, share);
     return share;
 }
 
@@ -127,10 +131,8 @@ static enum status check_countable(const struct plan *p) {
 }
 
 static void ask_techniques(struct plan *p) {
-    for (int i = 0; p->recipe && i < p->recipe->n_techniques; i++) {
-        const struct technique *t = p->recipe->techniques[i];
-        if (t->prefer && t->wanted(p)) t->prefer(p);
-    }
+    EACH_WANTED(p, t)
+        if (t->prefer) t->prefer(p);
 }
 
 /* Replace "auto" by this machine's device, and by the precision for it: bf16 on a GPU, which has tensor cores for it,
