@@ -18,8 +18,8 @@ NEEDS = ["transformers", "safetensors", "numpy", "accelerate"]
 # Neither asks for a certain release of PyTorch, and both reach into it: these go together.
 TORCH = "torch==2.15.0"
 # Megatron-Core imports triton, whatever the device; torchtitan's configurations import tensorboard, datasets, torchdata
-FRAMEWORKS = ["transformers==5.24.0", "triton==3.9.0", "safetensors==0.8.0", "numpy==2.4.6", "einops==0.8.2",
-              "hjson==3.1.0", "msgpack==1.2.4", "ninja==1.13.2", "packaging==26.4", "psutil==7.2.2",
+FRAMEWORKS = ["transformers==5.24.0", "triton==3.9.0", "accelerate==1.15.0", "safetensors==0.8.0", "numpy==2.4.6",
+              "einops==0.8.2", "hjson==3.1.0", "msgpack==1.2.4", "ninja==1.13.2", "packaging==26.4", "psutil==7.2.2",
               "py-cpuinfo==9.0.0", "pydantic==2.14.4", "tqdm==4.70.1", "tyro==1.0.17", "tensorboard==2.21.0",
               "datasets==5.2.0", "wheel"]
 MEGATRON = ["megatron-core==0.19.2", "megatron-bridge==0.6.2"] if sys.version_info >= (3, 12) else [
@@ -51,7 +51,7 @@ def with_transformers():
 
 def with_frameworks():
     os.environ.update(DS_ACCELERATOR="cpu", DS_BUILD_OPS="0")
-    wanted = [HAS_FRAMEWORKS, TORCH, *WITHOUT_TORCH, *FRAMEWORKS[:2]]
+    wanted = [HAS_FRAMEWORKS, TORCH, *WITHOUT_TORCH, *FRAMEWORKS[:3]]
     python = torch_python(venv=os.path.join(ROOT, "build-oracle-venv"), torch=TORCH)
     if python and not has(python, *wanted):
         print("DeepSpeed, Megatron-Core and torchtitan go there, too", file=sys.stderr, flush=True)
