@@ -35,7 +35,7 @@ if tools/docs/options --check >"$work/out" 2>&1; then echo "ok docs_options_are_
 else not_ok docs_options_are_those_of_the_program "see below"; fi
 
 for file in planner/explorer tests/fuzz tests/stress; do
-    make -nf $file/Makefile 2>&1 | grep 'No rule'
+    LC_ALL=C make -nf $file/Makefile 2>&1 | grep 'No rule'
 done >"$work/out"
 if [ ! -s "$work/out" ]; then echo "ok docs_makefiles_name_files_that_are_there"
 else not_ok docs_makefiles_name_files_that_are_there "see below"; fi
